@@ -17,7 +17,9 @@ use std::path::{Component, Path, PathBuf};
 const LINKS_MAX: usize = 40;
 const STICKY: u32 = 0o1000;
 const OTHERS_WRITE: u32 = 0o002;
+const OTHERS_PASS: u32 = 0o001;
 const GROUP_WRITES: u32 = 0o020;
+const GROUP_PASSES: u32 = 0o010;
 const ANYBODY_ELSE_WRITES: u32 = 0o022;
 
 /// Opened or made, private to its owner: before-images may hold secrets.
@@ -135,7 +137,7 @@ impl<'a> PathWalk<'a> {
         let last = self.rest.is_empty();
         let too_open = match last {
             true => meta.mode() & ANYBODY_ELSE_WRITES != 0,
-            false => meta.mode() & STICKY == 0 && self.can_be_changed_on_the_way(meta),
+            false => meta.mode() & STICKY == 0 && self.can_be_changed_on_the_way(directory, meta),
         };
         match too_open {
             false => Ok(()),
@@ -160,10 +162,29 @@ impl<'a> PathWalk<'a> {
     }
 
     /// Whether somebody else could put another directory in the place of the next one. A group that holds the caller alone, as
-    /// many systems give one to each user, and that of root are nobody else.
-    fn can_be_changed_on_the_way(&self, meta: &Metadata) -> bool {
-        let by_group = meta.mode() & GROUP_WRITES != 0 && meta.gid() != 0;
-        meta.mode() & OTHERS_WRITE != 0 || by_group && !is_private_group(meta.gid(), self.me)
+    /// many systems give one to each user, and that of root are nobody else; nor is one that cannot get there.
+    fn can_be_changed_on_the_way(&self, directory: &Path, meta: &Metadata) -> bool {
+        let by_group = meta.mode() & GROUP_WRITES != 0 && !self.is_nobody_else(meta.gid());
+        meta.mode() & OTHERS_WRITE != 0 || by_group && !self.is_out_of_reach(directory, meta.gid())
+    }
+
+    /// Whether a directory lies below one that a group cannot pass.
+    fn is_out_of_reach(&self, directory: &Path, gid: u32) -> bool {
+        let stops = |above: &Path| {
+            // What cannot be looked at stops nobody.
+            let Ok(meta) = fs::symlink_metadata(above) else { return false };
+            let (by_group, by_others) = (meta.mode() & GROUP_PASSES != 0, meta.mode() & OTHERS_PASS != 0);
+            match meta.gid() == gid {
+                true => !by_group,
+                // Whoever is in that group may be in this one as well.
+                false => !by_others && (!by_group || self.is_nobody_else(meta.gid())),
+            }
+        };
+        directory.ancestors().skip(1).any(stops)
+    }
+
+    fn is_nobody_else(&self, gid: u32) -> bool {
+        gid == 0 || is_private_group(gid, self.me)
     }
 
     /// Of the caller or of root.
@@ -195,31 +216,52 @@ impl<'a> PathWalk<'a> {
     }
 }
 
-/// Whether a group is the one that a user has alone. What the books do not say is not so.
+/// Whether a group holds a user alone. What neither the books nor the name service say is not so.
 fn is_private_group(gid: u32, uid: u32) -> bool {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    is_alone_in(gid, uid, &read("/etc/passwd"), &read("/etc/group"))
+    let (users, groups) = (read("/etc/passwd"), read("/etc/group"));
+    let user = nix::unistd::User::from_uid(uid.into()).ok().flatten().map(|user| user.name);
+    let group = nix::unistd::Group::from_gid(gid.into()).ok().flatten();
+    let named = user.zip(group.map(|group| (group.name, group.mem)));
+    is_alone_in(gid, uid, &users, &groups, named)
 }
 
-/// By the lines of `/etc/passwd` and `/etc/group`: it is called like its user, lists nobody else, and is nobody else's own.
-fn is_alone_in(gid: u32, uid: u32, users: &str, groups: &str) -> bool {
+/// By the lines of `/etc/passwd` and `/etc/group`, it lists nobody else and is nobody else's own. `named` is what the name service
+/// says of the user, and of the group with its members. That does not tell whose own group it is: where user or group are in no
+/// book, the group must be called like the user.
+fn is_alone_in(
+    gid: u32,
+    uid: u32,
+    users: &str,
+    groups: &str,
+    named: Option<(String, (String, Vec<String>))>,
+) -> bool {
     let fields = |line: &str| line.split(':').map(str::to_string).collect::<Vec<_>>();
     let number = |fields: &[String], at: usize| fields.get(at).and_then(|field| field.parse::<u32>().ok());
     let users: Vec<Vec<String>> = users.lines().map(fields).collect();
-    let names: Vec<&String> =
-        users.iter().filter(|user| number(user, 2) == Some(uid)).filter_map(|user| user.first()).collect();
     let groups: Vec<Vec<String>> =
         groups.lines().map(fields).filter(|group| number(group, 2) == Some(gid)).collect();
-    let is_mine = |group: &Vec<String>| {
-        let members = group.get(3).map(String::as_str).unwrap_or_default();
-        let alone = members
-            .split(',')
-            .filter(|name| !name.is_empty())
-            .all(|name| names.iter().any(|own| *own == name));
-        alone && group.first().is_some_and(|name| names.contains(&name))
-    };
+    let mut names: Vec<String> = users
+        .iter()
+        .filter(|user| number(user, 2) == Some(uid))
+        .filter_map(|user| user.first().cloned())
+        .collect();
+    let in_books = !names.is_empty() && !groups.is_empty();
+    let mut members: Vec<String> = groups
+        .iter()
+        .filter_map(|group| group.get(3))
+        .flat_map(|members| members.split(','))
+        .map(str::to_string)
+        .collect();
+    let mut called_alike = false;
+    if let Some((user, (group, more))) = named {
+        called_alike = user == group;
+        names.push(user);
+        members.extend(more);
+    }
+    let lists_others = members.iter().any(|member| !member.is_empty() && !names.contains(member));
     let others = users.iter().any(|user| number(user, 3) == Some(gid) && number(user, 2) != Some(uid));
-    !groups.is_empty() && groups.iter().all(is_mine) && !others
+    (in_books || called_alike) && !lists_others && !others
 }
 
 /// What stands there, without following it; what does not is made, for its owner alone.
@@ -308,6 +350,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let shared = temp.path().join("shared");
         fs::create_dir(&shared).unwrap();
+        chmod(temp.path(), 0o755);
         if rustix::process::geteuid().as_raw() != 0 {
             zester_testkit::skip!("only root can give a directory to a group");
         }
@@ -328,14 +371,61 @@ mod tests {
     fn c14_a_group_that_holds_its_user_alone_is_nobody_else() {
         let users =
             "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\nbob:x:1001:1001::/:/bin/sh\n";
-        let alone = |groups: &str| is_alone_in(1000, 1000, users, groups);
-        assert!(alone("ann:x:1000:\n") && alone("bob:x:1001:\nann:x:1000:ann\n"));
-        for groups in ["", "staff:x:1000:\n", "ann:x:1000:bob\n", "ann:x:1000:ann,bob\n", "ann:x:7:\n"] {
+        let alone = |groups: &str| is_alone_in(1000, 1000, users, groups, None);
+        for groups in ["ann:x:1000:\n", "bob:x:1001:\nann:x:1000:ann\n", "staff:x:1000:\n"] {
+            assert!(alone(groups), "{groups:?}");
+        }
+        for groups in ["", "ann:x:1000:bob\n", "ann:x:1000:ann,bob\n", "ann:x:7:\n"] {
             assert!(!alone(groups), "{groups:?}");
         }
-        assert!(!is_alone_in(1000, 1001, users, "ann:x:1000:\n"), "not the caller's");
+        assert!(!is_alone_in(1000, 1001, users, "ann:x:1000:\n", None), "not the caller's");
+        assert!(is_alone_in(50, 0, users, "staff:x:50:\n", None), "nobody's");
         let fellow = format!("{users}eve:x:1002:1000::/:/bin/sh\n");
-        assert!(!is_alone_in(1000, 1000, &fellow, "ann:x:1000:\n"), "somebody else's own");
+        assert!(!is_alone_in(1000, 1000, &fellow, "ann:x:1000:\n", None), "somebody else's own");
+    }
+
+    #[test]
+    #[rule("C-14")]
+    fn c14_the_group_of_a_user_whom_only_the_name_service_knows_is_called_like_the_user() {
+        let users = "root:x:0:0::/root:/bin/sh\n";
+        let alone = |group: &str, members: &[&str]| {
+            let members = members.iter().map(ToString::to_string).collect();
+            let named = Some(("ann".to_string(), (group.to_string(), members)));
+            is_alone_in(5000, 5000, users, "", named)
+        };
+        assert!(alone("ann", &[]) && alone("ann", &["ann"]));
+        assert!(!alone("ann", &["ann", "bob"]));
+        // It may be the own group of everybody there, and lists none of them.
+        assert!(!alone("domain users", &[]));
+    }
+
+    #[test]
+    #[rule("C-14")]
+    fn c14_what_a_group_cannot_get_to_it_cannot_change() {
+        if rustix::process::geteuid().as_raw() != 0 {
+            zester_testkit::skip!("only root can give a directory to a group");
+        }
+        let temp = tempfile::tempdir().unwrap();
+        let shared = temp.path().join("closed/shared");
+        fs::create_dir_all(&shared).unwrap();
+        chmod(temp.path(), 0o755);
+        chown(&shared, None, Some(12_345)).unwrap();
+        chmod(&shared, 0o775);
+        let closed = temp.path().join("closed");
+        for (gid, mode, reached) in [
+            (0, 0o755, true),
+            (0, 0o700, false),
+            (0, 0o710, false),
+            (12_345, 0o705, false),
+            (12_345, 0o710, true),
+        ] {
+            chown(&closed, None, Some(gid)).unwrap();
+            chmod(&closed, mode);
+            assert_eq!(DataDir::open(&shared.join("data")).is_err(), reached, "{gid} {mode:o}");
+        }
+        chown(&closed, None, Some(54_321)).unwrap();
+        chmod(&closed, 0o710);
+        assert!(DataDir::open(&shared.join("data")).is_err(), "who is in both groups gets there");
     }
 
     #[test]

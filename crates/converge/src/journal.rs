@@ -39,7 +39,6 @@ use crate::data_dir::{DataDir, is_readable};
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::lock::RunLock;
-use crate::scope;
 use log::{LogFile, Writer};
 use pending_refresh::Pending;
 use recovery::Recovered;
@@ -201,8 +200,7 @@ impl Journal {
     /// The watcher got to run, or need not: nothing is pending for it any more. Whether something was.
     pub fn refreshed(&self, watcher: &str) -> Result<bool, Error> {
         let mut inner = self.lock();
-        let scope = inner.scope.clone();
-        let pending = inner.pending.clear(watcher, |other| scope::is_of_another_tree(other, &scope));
+        let pending = inner.pending.clear(watcher);
         if pending {
             inner.pending.save(&self.disk)?;
         }
@@ -217,7 +215,7 @@ impl Journal {
         for cause in causes {
             let known = inner.pending.all().get(&cause.watcher);
             let is_known = known.is_some_and(|refresh| refresh.changed.contains(&cause.changed));
-            // One that is known may be of another tree, and is one of ours from now on.
+            // One that is known may be of a run of something else, and is one of ours from now on.
             dirty |= inner.pending.add_pending(&cause.watcher, [cause.changed.clone()], &cause.origin);
             if !is_known {
                 new.push(cause);
@@ -273,7 +271,7 @@ impl Journal {
         let inner = &mut *inner;
         let mut dirty = false;
         for watcher in cleared {
-            dirty |= inner.pending.clear(&watcher, |other| scope::is_of_another_tree(other, &inner.scope));
+            dirty |= inner.pending.clear(&watcher);
         }
         let scope = Some(inner.scope.clone()).filter(|scope| !scope.is_empty());
         let origin = Origin { scope, graph: inner.graph_name.clone() };

@@ -19,11 +19,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zester_model::outcome::Mode;
 
 /// How often a waiting run asks again.
 const POLL: Duration = Duration::from_millis(50);
+/// How long the holder must have waited for the command that we belong to: a command that leaves us in the background is over in a
+/// moment.
+const AWAITED_FOR: Duration = Duration::from_secs(2);
 /// Bytes of a note that are read.
 const NOTE_BYTES_MAX: u64 = 64 * 1024;
 /// Runs that were killed and wait for a place in the history.
@@ -103,23 +107,28 @@ impl RunLock {
     ) -> Result<RunLock, Error> {
         let path = data_dir.path("lock");
         let mut file = open(&path, true).map_err(|error| Error::io("open the run lock", &path, error))?;
-        let mut told = false;
+        let (mut told, mut awaited_since) = (false, None::<Instant>);
         for asked in 1.. {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => break,
                 Err(Errno::WOULDBLOCK) => {}
                 Err(error) => return Err(Error::io("take the run lock", &path, error.into())),
             }
-            if let Some(holder) = our_parent(&mut file) {
-                return Err(Error::Locked {
-                    holder: format!("{holder}, whose own command this is: it would wait for itself"),
-                });
+            let awaiting = awaiting_us(&mut file);
+            match &awaiting {
+                None => awaited_since = None,
+                Some(holder) => {
+                    if awaited_since.get_or_insert_with(Instant::now).elapsed() >= AWAITED_FOR {
+                        let why = "whose own command this is: it would wait for itself";
+                        return Err(Error::Locked { holder: format!("{holder}, {why}") });
+                    }
+                }
             }
             // Asked twice: `zester status` holds it for a moment to see whether anybody does.
             if no_wait && asked > 1 {
                 return Err(Error::Locked { holder: holder_of(&mut file) });
             }
-            if !told && !no_wait {
+            if !told && !no_wait && awaiting.is_none() {
                 waiting(&holder_of(&mut file));
                 told = true;
             }
@@ -241,16 +250,56 @@ fn read(file: &mut File) -> Option<String> {
     Some(text).filter(|text| !text.trim().is_empty())
 }
 
-/// The holder, if this process is one of its commands: whoever waits for it would wait for ever.
-fn our_parent(file: &mut File) -> Option<String> {
+/// The holder, if it waits for the command that this process belongs to: whoever waits for it would wait for ever.
+fn awaiting_us(file: &mut File) -> Option<String> {
     let note: Note = serde_json::from_str(&read(file)?).ok()?;
-    is_command_of(&std::env::var(COMMAND_MARK).unwrap_or_default(), &note.life).then(|| note.words())
+    let marks = std::env::var(COMMAND_MARK).unwrap_or_default();
+    let me = std::process::id();
+    is_awaited_by(&note.life, &marks, me, family_of).then(|| note.words())
 }
 
-/// Marks are `<life>-<number>`, those of nested runs after a colon.
-fn is_command_of(marks: &str, life: &str) -> bool {
-    let of = |mark: &str| mark.strip_prefix(life).is_some_and(|rest| rest.starts_with('-'));
-    !life.is_empty() && marks.split(':').any(of)
+/// Marks are `<life>-<number>`, those of nested runs after a colon. They are inherited by what a command leaves running and so
+/// only say who may wait: a run waits for the leader of the group that it gave to its command, and is awaited itself by the
+/// run around it in the same way. Services that it adopted, once their command was over, have a session of their own.
+fn is_awaited_by(life: &str, marks: &str, me: u32, family_of: impl Fn(u32) -> Option<Family>) -> bool {
+    if life.is_empty() {
+        return false;
+    }
+    let mut pid = me;
+    for mark in marks.rsplit(':') {
+        let of_life = mark.rsplit_once('-').map_or("", |(of_life, _)| of_life);
+        let run = of_life.split_once('-').and_then(|(pid, _)| pid.parse::<u32>().ok());
+        let leader = family_of(pid).and_then(|own| family_of(own.group));
+        let (Some(run), Some(leader)) = (run, leader) else { return false };
+        let session = family_of(run).map(|of_run| of_run.session);
+        if leader.parent != run || session != Some(leader.session) {
+            return false;
+        }
+        if of_life == life {
+            return true;
+        }
+        pid = run;
+    }
+    false
+}
+
+/// Whom a process belongs to.
+#[derive(Clone, Copy)]
+struct Family {
+    parent: u32,
+    group: u32,
+    session: u32,
+}
+
+/// `None` for one that has ended. `stat` is `pid (comm) state ppid pgrp session …`, and the name may hold anything.
+fn family_of(pid: u32) -> Option<Family> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let mut rest = std::str::from_utf8(stat.get(end + 2..)?).ok()?.split(' ');
+    let is_over = matches!(rest.next()?, "Z" | "X" | "x");
+    let mut number = || rest.next()?.parse().ok();
+    let (parent, group, session) = (number()?, number()?, number()?);
+    (!is_over).then_some(Family { parent, group, session })
 }
 
 fn holder_of(file: &mut File) -> String {
@@ -375,14 +424,37 @@ mod tests {
 
     #[test]
     #[rule("S-42")]
-    fn s42_a_run_knows_the_run_whose_command_it_is() {
-        assert!(is_command_of("17-4242-3", "17-4242"));
-        assert!(is_command_of("9-1-1:17-4242-3!", "17-4242"));
+    fn s42_a_run_knows_the_run_that_waits_for_the_command_it_belongs_to() {
+        // 17 runs 20, whose group holds 21; 9 runs 16, whose group holds 17. The leader 40 of 41 has ended, and 50 is a
+        // service that 17 adopted.
+        let family_of = |pid| {
+            let (parent, group, session) = match pid {
+                9 => (1, 9, 9),
+                17 => (16, 16, 9),
+                16 => (9, 16, 9),
+                20 => (17, 20, 9),
+                21 => (20, 20, 9),
+                31 => (17, 30, 9),
+                30 => (1, 30, 9),
+                41 => (17, 40, 9),
+                50 => (17, 50, 50),
+                _ => return None,
+            };
+            Some(Family { parent, group, session })
+        };
+        let awaited = |life, marks, me| is_awaited_by(life, marks, me, family_of);
+        assert!(awaited("17-4242", "17-4242-3", 21) && awaited("17-4242", "9-1-1:17-4242-3!", 20));
+        assert!(awaited("9-1", "9-1-1:17-4242-3", 21), "the run around it");
+        assert!(!awaited("17-4242", "17-4242-3", 31), "a group that somebody else leads");
+        assert!(!awaited("17-4242", "17-4242-3", 41), "its command is over");
+        assert!(!awaited("17-4242", "17-4242-3", 50), "a service");
         for (marks, life) in
             [("", "17-4242"), ("17-4242-3", ""), ("17-4242-3", "17-424"), ("117-4242-3", "17-4242")]
         {
-            assert!(!is_command_of(marks, life), "{marks} {life}");
+            assert!(!awaited(life, marks, 21), "{marks} {life}");
         }
+        let own = super::family_of(std::process::id()).unwrap();
+        assert_eq!(own.parent, std::os::unix::process::parent_id());
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use crate::journal::{PendingRefresh, PendingRefreshes, RefreshCause};
 use crate::plan::Plan;
 use crate::run_loop::{LoopEnd, Observer};
-use crate::scope;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,34 +22,6 @@ impl HandOver {
         let HandOver { watcher, successors } = self;
         format!("{watcher} is gone; its pending refresh goes to {}", successors.join(", "))
     }
-}
-
-/// Leaves out of `pending` what only runs of other trees left: their watchers are not those of the same name here. Says so of
-/// those.
-pub fn leave_others(plan: &Plan, pending: &mut PendingRefreshes) -> Vec<String> {
-    let scope = plan.scope();
-    let is_other = |refresh: &PendingRefresh| {
-        let mut scopes = refresh.scopes.iter();
-        !refresh.scopes.is_empty() && scopes.all(|other| scope::is_of_another_tree(other, &scope))
-    };
-    let others: Vec<String> =
-        pending.iter().filter(|(_, refresh)| is_other(refresh)).map(|(watcher, _)| watcher.clone()).collect();
-    let nodes = by_name(&plan.graph);
-    let mut notices = Vec::new();
-    for watcher in others {
-        let Some(refresh) = pending.remove(&watcher).filter(|_| nodes.contains_key(watcher.as_str())) else {
-            continue;
-        };
-        let trees: BTreeSet<String> = refresh
-            .scopes
-            .iter()
-            .filter_map(|other| Some(scope::tree_of(other)?.display().to_string()))
-            .collect();
-        let trees: Vec<String> = trees.into_iter().collect();
-        notices
-            .push(format!("the refresh that is pending for {watcher} is of {}, and stays", trees.join(", ")));
-    }
-    notices
 }
 
 /// Who takes what over in a run of this plan; `pending` is changed to say so. Successors watch all that the refresh is pending for, and

@@ -292,9 +292,6 @@ impl RunContext<'_> {
                 (pending_work.pending, pending_work.unconfirmed, pending_work.blobs)
             }
         };
-        for notice in refresh::leave_others(&plan, &mut pending) {
-            self.observer.notice(&notice);
-        }
         let beside = |refresh: &PendingRefresh| {
             blobs.as_ref().and_then(|blobs| journal::states_beside(blobs, refresh))
         };

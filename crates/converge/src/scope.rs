@@ -1,6 +1,6 @@
 //! What a run was asked for and of which tree, as the journal keeps it: `web of /srv/states`.
 //!
-//! Several trees may share a data directory and call their states alike. What a run of one left is not the work of another. A
+//! Several trees may share a data directory and call their states alike. What a run of one did is not for another to undo. A
 //! tree that was renamed is still the same, and so are the revisions of a published one, each in a directory of its own.
 
 use crate::journal::Undo;
@@ -52,20 +52,26 @@ pub fn is_of_another_tree(scope: &str, own: &str) -> bool {
 /// any other only if it names the same thing.
 pub fn is_own(undo: &Undo, bound: &dyn Bound, own: &str) -> bool {
     let Some(scope) = undo.scope.as_deref().filter(|scope| differ(scope, own)) else { return true };
-    let things = things(bound);
-    match things.is_empty() {
-        true => !is_of_another_tree(scope, own),
-        false => !things.is_disjoint(&texts(&undo.value)),
-    }
+    let Things { names, all_plain } = things(bound);
+    // What a record does not name in one word cannot be looked for in it.
+    let is_unknown = names.is_empty() || !all_plain;
+    !names.is_disjoint(&texts(&undo.value)) || is_unknown && !is_of_another_tree(scope, own)
 }
 
-/// What a state decides about or edits, by its names.
-fn things(bound: &dyn Bound) -> BTreeSet<String> {
+/// What a state decides about or edits.
+struct Things {
+    names: BTreeSet<String>,
+    /// None of them has a name that is composed of several: `user.name (/srv/app)`.
+    all_plain: bool,
+}
+
+fn things(bound: &dyn Bound) -> Things {
     let claims = bound.claims();
-    let (mut names, mut paths) = (BTreeSet::new(), claims.edits);
+    let (mut names, mut paths, mut all_plain) = (BTreeSet::new(), claims.edits, true);
     for claim in claims.owned {
         match claim.item {
             ManagedItem::Path(path) => paths.push(path),
+            ManagedItem::Named(_, name) if name.contains(char::is_whitespace) => all_plain = false,
             ManagedItem::Package(name)
             | ManagedItem::Service(name)
             | ManagedItem::User(name)
@@ -78,7 +84,7 @@ fn things(bound: &dyn Bound) -> BTreeSet<String> {
         names.extend(path.canonicalize().ok().map(|real| real.display().to_string()));
         names.insert(path.display().to_string());
     }
-    names
+    Things { names, all_plain }
 }
 
 /// Every text in a record, and every name of a field.

@@ -283,6 +283,31 @@ async fn s57_what_another_state_decides_about_is_nobodys_to_clear_away() {
     assert!(scratch.path("tree/stray/deep/file").exists());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-57")]
+async fn s57_a_directory_that_another_state_fills_and_files_under_another_name_stay() {
+    let scratch = Scratch::with(
+        "copy:\n  file.recurse: [{path: @T@/copy}, {source: salt://from}]\n\
+         only:\n  file.directory: [{path: @T@/copy}, {clean: true}, {mode: \"0750\"}, {require: [{file: copy}]}]\n\
+         @T@/alias/y.conf:\n  file.managed: [{content: y}]\n\
+         out:\n  file.directory: [{path: @T@/out}, {clean: true}]\n",
+    );
+    fs::create_dir(scratch.path("states/from")).unwrap();
+    fs::write(scratch.path("states/from/file"), "file").unwrap();
+    fs::create_dir(scratch.path("out")).unwrap();
+    std::os::unix::fs::symlink("out", scratch.path("alias")).unwrap();
+    for stray in ["out/stray", "out/y.conf"] {
+        fs::write(scratch.path(stray), "").unwrap();
+    }
+    let applied = scratch.run(Mode::Apply).await.unwrap();
+    assert_eq!(applied.failed, 0, "{applied:?}");
+    let told = applied.states.values().any(|state| state.diff.contains("`clean` removes nothing"));
+    assert!(told, "{applied:?}");
+    assert!(scratch.path("copy/file").exists() && scratch.path("out/y.conf").exists());
+    assert!(!scratch.path("out/stray").exists());
+    assert_eq!(scratch.run(Mode::Apply).await.unwrap().changed, 0);
+}
+
 fn strings(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }

@@ -49,7 +49,8 @@ pub trait StateFileSource: Send + Sync {
     fn to_yaml(&self, _value: &serde_json::Value) -> Result<String, Fault> {
         Err(Fault::new(FaultKind::Unsupported, "YAML cannot be written here"))
     }
-    /// Paths below a directory that states of this run decide about or edit, each from the directory on.
+    /// Paths below a directory that states of this run decide about or edit, each from the directory on. An empty one: a state
+    /// that is no `file.directory` decides about the directory and so about what lies inside.
     fn managed_below(&self, _directory: &Path) -> Vec<PathBuf> {
         Vec::new()
     }

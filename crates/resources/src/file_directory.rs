@@ -125,6 +125,9 @@ pub(crate) struct Drift {
     /// Mount points inside, where `recurse` ends.
     #[serde(skip)]
     mounted: Vec<PathBuf>,
+    /// `clean` removes nothing: what lies inside is another state's.
+    #[serde(skip)]
+    filled: bool,
 }
 
 impl Directory {
@@ -148,7 +151,12 @@ impl Directory {
         if !self.children_only {
             found.push(self.step(host, path, &meta, [true; 3])?)?;
         }
-        let strays = if self.clean { self.strays(cx, path)? } else { Vec::new() };
+        let of_others = self.clean.then(|| KeptPaths::below(cx, &self.path, path));
+        let filled = of_others.as_ref().is_some_and(KeptPaths::is_filled);
+        let strays = match &of_others {
+            Some(of_others) if !filled => self.strays(cx, path, of_others)?,
+            _ => Vec::new(),
+        };
         let mut mounted = Vec::new();
         if self.passes_down() {
             let passed =
@@ -176,7 +184,14 @@ impl Directory {
             found.push(Some(change))?;
         }
         let (steps, top) = (found.steps, path.to_path_buf());
-        Ok((!steps.is_empty()).then_some(Drift { steps, top, made: Vec::new(), joined: false, mounted }))
+        Ok((!steps.is_empty()).then_some(Drift {
+            steps,
+            top,
+            made: Vec::new(),
+            joined: false,
+            mounted,
+            filled,
+        }))
     }
 
     /// Whether anything holds for what is inside.
@@ -190,8 +205,12 @@ impl Directory {
     }
 
     /// What is inside and nobody's, parents before children. What is mounted inside stays, with all above it.
-    fn strays(&self, cx: &Checking<'_>, top: &Path) -> Result<Vec<(PathBuf, Meta)>, Fault> {
-        let of_others = KeptPaths::below(cx, &self.path, top);
+    fn strays(
+        &self,
+        cx: &Checking<'_>,
+        top: &Path,
+        of_others: &KeptPaths,
+    ) -> Result<Vec<(PathBuf, Meta)>, Fault> {
         let mut strays: Vec<(PathBuf, Meta)> = Vec::new();
         let mut spared: Vec<PathBuf> = Vec::new();
         let mut visit = |_: &dyn HostRead, path: &Path, meta: &Meta| {
@@ -229,7 +248,7 @@ impl Directory {
         ownership::may_put(host, &path, owner)?;
         let top = path.clone();
         let step = PathChange::new(path, before, PathState::directory(mode, owner)).with_xattrs(host)?;
-        Ok(Drift { steps: vec![step], top, made, joined: false, mounted: Vec::new() })
+        Ok(Drift { steps: vec![step], top, made, joined: false, mounted: Vec::new(), filled: false })
     }
 
     /// What differs at one path, as far as user, group and mode are managed there.
@@ -288,7 +307,7 @@ impl Drift {
                 Some(step) => (vec![step], true),
                 None => (self.steps.clone(), false),
             };
-            Drift { steps, top: self.top.clone(), made, joined, mounted: Vec::new() }
+            Drift { steps, top: self.top.clone(), made, joined, mounted: Vec::new(), filled: self.filled }
         });
         match ended {
             Ok(()) => Ok(done),
@@ -414,6 +433,12 @@ impl FileDrift for Drift {
         }
         for mounted in self.mounted.iter().take(SHOWN_MAX) {
             diff.push_str(&format!("left alone: {} is a mount point\n", mounted.display()));
+        }
+        if self.filled {
+            let top = self.top.display();
+            diff.push_str(&format!(
+                "left alone: what lies in {top} is another state's, and `clean` removes nothing\n"
+            ));
         }
         let mut details = Details::new();
         let created = self.steps.first().is_some_and(|step| step.before == PathState::Absent);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct KeptPaths {
     top: PathBuf,
     below: BTreeSet<PathBuf>,
+    filled: bool,
 }
 
 impl KeptPaths {
@@ -17,7 +18,14 @@ impl KeptPaths {
         if named != top {
             below.extend(cx.files.managed_below(top));
         }
-        KeptPaths { top: top.to_path_buf(), below }
+        // The directory itself: of interest to who does not fill it.
+        let filled = below.remove(Path::new(""));
+        KeptPaths { top: top.to_path_buf(), below, filled }
+    }
+
+    /// Whether a state of the run, other than a `file.directory`, decides about all that lies in the directory.
+    pub(crate) fn is_filled(&self) -> bool {
+        self.filled
     }
 
     /// Whether a path is somebody's, lies in what is, or holds what is.

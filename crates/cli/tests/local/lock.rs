@@ -61,6 +61,26 @@ fn s42_a_run_does_not_wait_for_the_run_whose_command_it_is() {
 
 #[test]
 #[rule("S-42")]
+fn s42_a_run_that_a_command_leaves_in_the_background_waits_like_anybody() {
+    let scratch = Scratch::new();
+    scratch.write("states/other.zy", "other:\n  file.managed: [{path: \"@T@/done\"}, {content: x}]\n");
+    // Longer than it takes until a run that waits for itself is refused.
+    scratch.write(
+        "states/c.zy",
+        "left:\n  cmd.run: [{command: \"nohup $ZESTER apply other > @T@/inner 2>&1 &\"}]\n\
+         slow:\n  cmd.run: [{command: \"sleep 4; test ! -e @T@/done\"}, {require: [{cmd: left}]}]\n",
+    );
+    let mut outer = scratch.command(&["apply", "c", "--timeout", "60"]);
+    let done: crate::scratch::Done =
+        outer.env("ZESTER", env!("CARGO_BIN_EXE_zester")).output().unwrap().into();
+    assert_eq!(done.code, Some(0), "{} {}", done.stdout, done.stderr);
+    wait_for("the run in the background", || scratch.path("done").exists());
+    let inner = scratch.read("inner").unwrap_or_default();
+    assert!(!inner.contains("whose own command this is"), "{inner}");
+}
+
+#[test]
+#[rule("S-42")]
 fn s42_the_lock_dies_with_its_holder() {
     let scratch = Scratch::with(STATES);
     let mut first = scratch.spawn(&["apply", "c"]);

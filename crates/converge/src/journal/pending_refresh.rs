@@ -121,16 +121,9 @@ impl Pending {
         was
     }
 
-    /// Whether something was pending that is cleared now. What runs of other trees left stays (`is_foreign` knows their scopes).
-    pub fn clear(&mut self, watcher: &str, is_foreign: impl Fn(&str) -> bool) -> bool {
-        let Some(refresh) = self.pending.get_mut(watcher) else { return false };
-        let before = refresh.scopes.len();
-        refresh.scopes.retain(|scope| is_foreign(scope));
-        let (left, was) = (refresh.scopes.len(), before == 0 || refresh.scopes.len() < before);
-        if left == 0 {
-            self.pending.remove(watcher);
-        }
-        was
+    /// Whether something was pending, whatever run left it.
+    pub fn clear(&mut self, watcher: &str) -> bool {
+        self.pending.remove(watcher).is_some()
     }
 
     pub fn save(&self, disk: &Disk) -> Result<(), Error> {

@@ -31,7 +31,7 @@ impl Recovered {
         for log in logs {
             if bad_pending.is_some() {
                 for state in log.ended()? {
-                    pending.clear(&state, |_| false);
+                    pending.clear(&state);
                 }
             }
             if log.open || bad_pending.is_some() {
