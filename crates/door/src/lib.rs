@@ -10,5 +10,5 @@ mod pin;
 mod server;
 
 pub use client::{Caller, DoorUrl, Error, Kind};
-pub use pin::{BadPin, Pin};
+pub use pin::{BadPin, Pin, is_signed_by};
 pub use server::{Answers, Certificates, Door, Reply};

@@ -123,6 +123,23 @@ impl ServerCertVerifier for PinnedCa {
     }
 }
 
+/// Whether whoever believes a CA believes a certificate, both as PEM, for whatever name that is.
+pub fn is_signed_by(certificate: &str, ca: &str) -> bool {
+    let read = |text: &str| CertificateDer::from_pem_slice(text.as_bytes());
+    let (Ok(certificate), Ok(ca)) = (read(certificate), read(ca)) else { return false };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let believer = PinnedCa { pin: Pin::of(&ca), provider };
+    let Ok(name) = ServerName::try_from("localhost") else { return false };
+    match believer.verify_server_cert(&certificate, &[ca], &name, &[], UnixTime::now()) {
+        Ok(_) => true,
+        // The name is looked at last.
+        Err(rustls::Error::InvalidCertificate(why)) => {
+            matches!(why, CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. })
+        }
+        Err(_) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -68,6 +68,12 @@ impl Newest {
         lines.and_then(|lines| lines.get(&serial.line)).is_none_or(|seen| serial.number >= seen.number)
     }
 
+    /// The highest number that is known, where all who write count together.
+    pub(crate) fn number(&self, key: &str) -> Option<u64> {
+        let lines = self.newer.get(key).or_else(|| self.older.get(key))?;
+        lines.get("").map(|seen| seen.number[0])
+    }
+
     fn lines(&mut self, key: &str) -> &mut Lines {
         if !self.newer.contains_key(key) {
             let known = self.older.remove(key).unwrap_or_default();
@@ -101,6 +107,7 @@ mod tests {
         assert_eq!(newest.take("k", of(6), 14), Age::Newest, "a number may stand for more than one write");
         assert_eq!(newest.take("other", of(1), 15), Age::Newest);
         assert!(newest.is_newest("k", &of(6)) && !newest.is_newest("k", &of(5)));
+        assert_eq!((newest.number("k"), newest.number("unseen")), (Some(6), None));
     }
 
     #[test]

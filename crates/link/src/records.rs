@@ -84,6 +84,17 @@ impl Link {
         value.serial().is_none_or(|serial| newest.is_newest(&key.subject(), &serial))
     }
 
+    /// The highest number that was seen under a key, where all who write count together: what is written next is to be above it.
+    pub fn newest_number(&self, key: &Key) -> Option<u64> {
+        self.newest().lock().unwrap_or_else(PoisonError::into_inner).number(&key.subject())
+    }
+
+    /// As the leader has it, also where it was put back: for whoever was told to write over that.
+    pub async fn get_however_old<T: Message>(&self, key: &Key) -> Result<Option<Found<T>>, Error> {
+        let entry = self.bus().get_latest(key.bucket().as_str(), &key.to_string()).await?;
+        entry.map(|entry| self.record_of::<T>(key, &entry)).transpose()
+    }
+
     /// Takes note of what was written here.
     fn wrote<T: Message>(&self, key: &Key, value: &T, revision: Sequence) -> Sequence {
         if self.trust().is_some()

@@ -496,6 +496,10 @@ async fn i12_a_broker_that_puts_an_older_record_back_is_noticed_in_every_store_t
     probe
         .goes_back(&key, &enrolled(EnrollmentStatus::Active, 1), &enrolled(EnrollmentStatus::Revoked, 2))
         .await;
+    // What a master of the release before wrote has no number, and was not put back.
+    master.put(&key, &enrolled(EnrollmentStatus::Pending, 0)).await.unwrap();
+    assert!(reader.get_latest::<Enrollment>(&key).await.unwrap().is_some());
+    assert_eq!(reader.newest_number(&key), Some(2));
     probe.goes_back(&Key::JoinToken(Token::parse("0707").unwrap()), &token(None), &token(Some(used))).await;
     // Who never saw the newer one cannot tell.
     assert_eq!(world.link("web-2").dropped().of(Reason::Older), 0);

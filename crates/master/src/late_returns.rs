@@ -7,8 +7,9 @@
 
 use crate::core::Core;
 use crate::limits::{
-    LATE_AGAIN_MAX, LATE_BATCH, LATE_BATCHES_IN_FLIGHT, LATE_GATHER, LATE_JOB_FRESH, LATE_JOBS_KNOWN,
-    LATE_LOOKS_IN_FLIGHT, LATE_LOOKS_PER_SECOND, LATE_MISSING_LOOKS, LATE_REST, LATE_WAIT, LATE_WARN_AFTER,
+    LATE_AGAIN_MAX, LATE_BATCH, LATE_BATCHES_IN_FLIGHT, LATE_FLOOD_PAUSE, LATE_GATHER, LATE_JOB_FRESH,
+    LATE_JOBS_KNOWN, LATE_LOOKS_IN_FLIGHT, LATE_LOOKS_PER_SECOND, LATE_MISSING_LOOKS, LATE_REST, LATE_WAIT,
+    LATE_WARN_AFTER,
 };
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
@@ -227,7 +228,7 @@ impl LateReturns {
     }
 
     /// Those whose job may be looked up. What a peel sends beyond its share, of jobs that nobody watches and nobody has looked up, is
-    /// let go: whoever runs such a job has heard it.
+    /// handed back for a while: no rate of returns loses one. Which of them are of no job at all is known once they had their turn.
     async fn within_share(&self, jid: &Jid, left: Vec<(PeelId, Taken)>) -> Vec<(PeelId, Taken)> {
         if self.known().get(jid).is_some_and(|(until, _)| *until > Instant::now()) {
             return left;
@@ -237,9 +238,11 @@ impl LateReturns {
             if self.has_room_for(&peel) {
                 within.push((peel, taken));
             } else {
-                self.core.link.dropped().add(zester_link::Reason::Flood, 1);
-                self.core.metrics.stray_returns.inc();
-                self.acknowledge(&taken, Acknowledge::Done).await;
+                // Once, however often it waits.
+                if taken.deliveries <= 1 {
+                    self.core.link.dropped().add(zester_link::Reason::Flood, 1);
+                }
+                self.acknowledge(&taken, Acknowledge::Later(LATE_FLOOD_PAUSE)).await;
             }
         }
         within

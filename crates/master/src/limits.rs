@@ -164,6 +164,8 @@ pub const LATE_REST: Duration = Duration::from_secs(1);
 pub const LATE_LOOKS_IN_FLIGHT: usize = 64;
 /// Jobs that are read in one second: a flood of invented job ids costs no more.
 pub const LATE_LOOKS_PER_SECOND: u32 = 1_000;
+/// How long a return beyond the share of its peel waits at the server: until that share is whole again.
+pub const LATE_FLOOD_PAUSE: Duration = Duration::from_secs(10);
 /// How often a return without a job is met before it is let go.
 pub const LATE_MISSING_LOOKS: u64 = 3;
 /// The longest until a return that needs more is met again.

@@ -53,7 +53,7 @@ impl Message for Enrollment {
     const NAME: &'static str = "enrollment";
 
     fn serial(&self) -> Option<Serial> {
-        Some(Serial::of([self.serial, 0, 0, 0]))
+        (self.serial > 0).then(|| Serial::of([self.serial, 0, 0, 0]))
     }
 }
 

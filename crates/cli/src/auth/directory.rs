@@ -87,6 +87,15 @@ impl Directory {
         Ok(path)
     }
 
+    /// Two files that are of use only together: both are written before the first takes its place.
+    pub fn write_both(&self, first: (&str, &[u8]), second: (&str, &[u8])) -> Result<(), Failure> {
+        let (one, other) = (self.path(first.0), self.path(second.0));
+        write_fresh(&one, first.1)?;
+        write_fresh(&other, second.1)?;
+        put_in_place(&one)?;
+        put_in_place(&other)
+    }
+
     fn read(&self, name: &str) -> Result<Vec<u8>, Failure> {
         let path = self.path(name);
         Ok(std::fs::read(&path).map_err(|error| zester_converge::Error::io("read", &path, error))?)
@@ -204,16 +213,32 @@ pub fn read_key(path: &Path) -> Result<KeyPair, Failure> {
 
 /// Whole or not at all, and readable by its owner only.
 pub fn write_secret(path: &Path, content: &[u8]) -> Result<(), Failure> {
-    let fresh = path.with_extension("new");
+    write_fresh(path, content)?;
+    put_in_place(path)
+}
+
+/// Where the next content of a file is written. By its whole name: a key and its certificate differ in the end of it alone.
+fn fresh_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    PathBuf::from(name)
+}
+
+fn write_fresh(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    let fresh = fresh_path(path);
     let written = || {
         let _left_over = std::fs::remove_file(&fresh);
         let mut file =
             std::fs::OpenOptions::new().write(true).create_new(true).mode(SECRET_MODE).open(&fresh)?;
         file.write_all(content)?;
-        file.sync_all()?;
-        std::fs::rename(&fresh, path)
+        file.sync_all()
     };
     Ok(written().map_err(|error| zester_converge::Error::io("write", path, error))?)
+}
+
+fn put_in_place(path: &Path) -> Result<(), Failure> {
+    let renamed = std::fs::rename(fresh_path(path), path);
+    Ok(renamed.map_err(|error| zester_converge::Error::io("put in place", path, error))?)
 }
 
 /// The key of this machine, which is made if there is none.

@@ -37,15 +37,21 @@ pub fn authority(servers: &[String], doors: &[String]) -> Result<Made, Failure> 
     })
 }
 
-/// Another certificate of the CA that [`authority`] made, for these names and addresses.
-pub fn another(ca_key: &str, hosts: &[String]) -> Result<Signed, Failure> {
+/// Another certificate of the CA that [`authority`] made, for these names and addresses. A CA that was brought from elsewhere has a name
+/// of its own, or another key: nobody would believe what were signed here.
+pub fn another(ca: &str, ca_key: &str, hosts: &[String]) -> Result<Signed, Failure> {
     let made = || -> Result<Signed, rcgen::Error> {
         let issuer = Issuer::new(ca_params()?, KeyPair::from_pem(ca_key)?);
         signed(hosts, &issuer)
     };
-    made().map_err(|error| {
+    let made = made().map_err(|error| {
         Failure::usage(format!("no certificate can be made for {}: {error}", hosts.join(", ")))
-    })
+    })?;
+    if !zester_door::is_signed_by(&made.certificate, ca) {
+        let why = "tls/ca.key signs nothing that tls/ca.pem is believed for: that CA was not made by `zester auth init`, is another one or has ended; have it sign by its own means";
+        return Err(Failure::usage(why));
+    }
+    Ok(made)
 }
 
 /// How the CA of a fleet calls itself, and what it may do.
@@ -65,4 +71,27 @@ fn signed(hosts: &[String], issuer: &Issuer<'_, KeyPair>) -> Result<Signed, rcge
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, issuer)?;
     Ok(Signed { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("I-15")]
+    fn i15_another_certificate_is_made_by_the_ca_that_stands_and_by_no_other() {
+        let hosts = ["localhost".to_string(), "127.0.0.1".to_string()];
+        let (ours, other) = (authority(&hosts, &hosts).unwrap().ca, authority(&hosts, &hosts).unwrap().ca);
+        for hosts in [&hosts[..], &hosts[1..], &["*.example.org".to_string()]] {
+            assert!(another(&ours.certificate, &ours.key, hosts).is_ok(), "{hosts:?}");
+        }
+        assert!(another(&other.certificate, &ours.key, &hosts).is_err(), "another key");
+        // The same key under another name.
+        let mut params = ca_params().unwrap();
+        params.distinguished_name.push(DnType::CommonName, "Our own CA");
+        let renamed = params.self_signed(&KeyPair::from_pem(&ours.key).unwrap()).unwrap().pem();
+        assert!(another(&renamed, &ours.key, &hosts).is_err(), "another name");
+        assert!(another("", &ours.key, &hosts).is_err());
+    }
 }

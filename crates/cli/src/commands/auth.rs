@@ -365,11 +365,14 @@ fn another_certificate(directory: &Directory, args: &Rotate) -> answer::Result {
         let why = format!("say what the certificate is for: zester auth rotate {} --host HOST", args.name);
         return Err(Failure::usage(why));
     }
-    let path = directory.path("tls/ca.key");
-    let ca = directory::read_secret(&path)?;
-    let made = tls::another(&ca, &args.hosts)?;
-    directory.write(key, made.key.as_bytes())?;
-    let certificate = directory.write(certificate, made.certificate.as_bytes())?;
+    let ca_key = directory::read_secret(&directory.path("tls/ca.key"))?;
+    let path = directory.path("tls/ca.pem");
+    let ca =
+        std::fs::read_to_string(&path).map_err(|error| zester_converge::Error::io("read", &path, error))?;
+    let made = tls::another(&ca, &ca_key, &args.hosts)?;
+    // A server that takes up its files just between the two would find a pair that does not fit.
+    directory.write_both((key, made.key.as_bytes()), (certificate, made.certificate.as_bytes()))?;
+    let certificate = directory.path(certificate);
     let text = format!("{} is new; {then}\n", certificate.display());
     done(json!({ "name": args.name, "file": certificate, "hosts": args.hosts }), text)
 }
@@ -407,10 +410,11 @@ fn rotate(args: &Rotate) -> answer::Result {
             }
             let made = authority::system_user(new_key(KeyKind::User)?, &directory.secret("system")?, at);
             let (_, signed) = directory.roster(&fleet)?;
-            let path = keep_credentials(&directory, &fleet, made, &signed)?;
-            directory.keep_fleet(&fleet)?;
             let issuer = directory.secret("issuer")?;
             let revoker = directory.has_secret("revoker").then(|| directory.secret("revoker")).transpose()?;
+            // First: once its credentials are written over, nobody knows whom to keep out.
+            directory.keep_fleet(&fleet)?;
+            let path = keep_credentials(&directory, &fleet, made, &signed)?;
             directory.keep_for_masters(&fleet, &issuer, revoker.as_ref())?;
             let text = format!(
                 "{} is new; the one before is let in until `zester auth push`\ngive revoker/ to the masters that revoke\n",

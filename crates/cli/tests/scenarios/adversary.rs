@@ -8,7 +8,6 @@ use async_nats::{Client, HeaderMap, Subscriber};
 use futures_util::StreamExt;
 use serde_json::Map;
 use std::path::Path;
-use std::time::Duration;
 use zester_identity::grants::{Act, TABLE};
 use zester_identity::{Credentials, Role};
 use zester_link::{Clock, SystemClock};
@@ -340,8 +339,6 @@ async fn i7_what_was_said_once_counts_at_its_place_and_once() {
     let (at_master, at_victim) = (count(&shell, MASTER, SPOOFS), count(&shell, VICTIM, SPOOFS));
     client.publish("zester.heartbeat.web-01", beat).await.unwrap();
     client.flush().await.unwrap();
-    let mut own = listen(&core, "zester.cmd.web-01").await;
-    shell.run("zester web-01 test.ping --timeout 1s");
     let touch = shell.path("forged");
     let master = credentials(&shell, "master");
     let to_another = sealed("zester.cmd.web-01", &touching(&touch, false), &master);
@@ -350,7 +347,6 @@ async fn i7_what_was_said_once_counts_at_its_place_and_once() {
     wait_for("what was moved to be dropped", PATIENCE, || {
         (count(&shell, MASTER, SPOOFS) > at_master && count(&shell, VICTIM, SPOOFS) > at_victim).then_some(())
     });
-    let _not_its_peel = tokio::time::timeout(Duration::from_millis(1), own.next()).await;
     // A job that came after all of these is done, so they were looked at before.
     shell.succeeds("zester web-02 cmd.run true --timeout 30s");
     assert_eq!(std::fs::read_to_string(&counter).unwrap(), "x\n", "it was done again");
@@ -373,11 +369,9 @@ async fn i7_stolen_credentials_and_an_old_roster_are_of_no_use_once_they_were_re
     let live = join(&shell, &adversary).await;
     live.publish("zester.event.web-01.send.forged", "".into()).await.unwrap();
     shell.succeeds("zester auth revoke web-01 --dir keys");
-    let begun = std::time::Instant::now();
     wait_for("the end of the live connection", PATIENCE, || {
         (live.connection_state() != async_nats::connection::State::Connected).then_some(())
     });
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     // The file was copied before: it opens nothing.
     assert!(is_refused(&shell, Some(&adversary)).await, "with the stolen file");
     assert!(is_refused(&shell, None).await, "without any");

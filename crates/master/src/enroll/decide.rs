@@ -52,13 +52,33 @@ pub async fn read(core: &Core, peel: &PeelId) -> Result<Option<Found<Enrollment>
     }
 }
 
-/// The record of an id: of this key, and not of whoever has the name now.
-async fn of_id(core: &Core, id: &Token) -> Result<Found<Enrollment>, Declined> {
+/// A record with a number above all that was seen under its key, whatever our clock says: else it would look like one that was put back.
+pub fn numbered(core: &Core, record: Enrollment) -> Enrollment {
+    let seen = core.link.newest_number(&Key::Enrollment(record.peel.clone()));
+    let least = seen.map_or(0, |seen| seen.saturating_add(1));
+    Enrollment { serial: record.serial.max(least), ..record }
+}
+
+/// A record that somebody is to decide about, and whether it is older than what was seen before.
+struct Asked {
+    found: Found<Enrollment>,
+    is_older: bool,
+}
+
+/// The record of an id: of this key, and not of whoever has the name now. What was put back counts for nobody, and would stand for ever:
+/// only an operator's word goes over it.
+async fn of_id(core: &Core, id: &Token, who: Who<'_>) -> Result<Asked, Declined> {
     let nobody = || Declined::NoSuch(format!("there is no enrollment {id}"));
     let peel = enrollment::peel_of_id(id.as_str()).ok_or_else(nobody)?;
-    let found = read(core, &peel).await.map_err(|error| transient(&error))?.ok_or_else(nobody)?;
+    let (found, is_older) = match read(core, &peel).await {
+        Err(Error::Older { .. }) if who.is_operator => {
+            (core.link.get_however_old(&Key::Enrollment(peel.clone())).await, true)
+        }
+        found => (found, false),
+    };
+    let found = found.map_err(|error| transient(&error))?.ok_or_else(nobody)?;
     match found.value.id == *id && found.value.peel == peel {
-        true => Ok(found),
+        true => Ok(Asked { found, is_older }),
         false => {
             let now = &found.value.id;
             Err(Declined::NoSuch(format!("{id} is gone: another key asks for that name as {now}")))
@@ -72,6 +92,8 @@ pub struct Who<'a> {
     pub by: &'a str,
     pub audited: &'a str,
     pub reason: &'a str,
+    /// Somebody saw the record and says so, and no rule.
+    pub is_operator: bool,
 }
 
 /// Takes a decision, if `allowed` lets it: that one sees the very record that is written.
@@ -90,16 +112,22 @@ pub async fn decide(
             return Err(Declined::Refused("this master does not know that decision".into()));
         }
     };
-    let found = of_id(core, id).await?;
+    let Asked { found, is_older } = of_id(core, id, who).await?;
     allowed(&found.value).map_err(Declined::Refused)?;
     let decider = Decider { by: who.by, reason: who.reason };
-    let next = enrollment::step(&found.value, what, decider, core.link.now()).map_err(|not| {
-        let words = format!("{}: {not}", found.value.peel);
-        match not {
-            NotDone::Duplicate(_) => Declined::Duplicate(words),
-            NotDone::Unfit { .. } => Declined::Refused(words),
+    let next = match enrollment::step(&found.value, what, decider, core.link.now()) {
+        Ok(next) => next,
+        // It says so, and nobody believes it: by this word it counts again.
+        Err(NotDone::Duplicate(_)) if is_older => found.value.clone(),
+        Err(not) => {
+            let words = format!("{}: {not}", found.value.peel);
+            return Err(match not {
+                NotDone::Duplicate(_) => Declined::Duplicate(words),
+                NotDone::Unfit { .. } => Declined::Refused(words),
+            });
         }
-    })?;
+    };
+    let next = numbered(core, next);
     let key = Key::Enrollment(next.peel.clone());
     core.link.update(&key, &next, found.revision).await.map_err(|error| transient(&error))?;
     core.enrollments.take(core, &next);

@@ -1,7 +1,7 @@
 //! What is said at the door: a nonce, and then whether somebody who signed it gets in.
 
 use super::audit;
-use super::decide::read;
+use super::decide::{numbered, read};
 use crate::core::Core;
 use crate::limits::{ENROLL_TRIES_MAX, JOIN_WORD_BYTES_MAX};
 use crate::services::index_is_ready;
@@ -186,7 +186,7 @@ impl Desk {
         {
             return Ok(None);
         }
-        let record = asked.record;
+        let record = if asked.is_changed { numbered(&self.core, asked.record) } else { asked.record };
         let mut revision = revision;
         if asked.is_changed {
             let key = Key::Enrollment(record.peel.clone());
@@ -235,6 +235,7 @@ impl Desk {
         }
         let next = enrollment::rekeyed(&found.value, before, by, self.core.link.now()).map_err(refused)?;
         let next = next.ok_or_else(|| refused("only a peel that is in can replace its key"))?;
+        let next = numbered(&self.core, next);
         let key = Key::Enrollment(next.peel.clone());
         let Some(written) = self.write(&key, &next, Some(found.revision)).await? else { return Ok(None) };
         self.core.enrollments.take(&self.core, &next);
@@ -327,6 +328,7 @@ impl Desk {
         let until = now.plus(self.life);
         let nobody = Decider { by: "", reason: "" };
         let next = enrollment::step(record, Transition::Issue { until }, nobody, now).map_err(refused)?;
+        let next = numbered(&self.core, next);
         let vouched = authority::vouch(&self.account, by.peel, by.key, &self.issuer, (now, self.life));
         let (jwt, certificate) = vouched.map_err(|error| {
             tracing::error!(peel = %by.peel, "no credentials can be made: {error}");

@@ -41,7 +41,7 @@ async fn decided(
     user: &str,
     reason: &str,
 ) -> Result<String, Declined> {
-    let who = Who { by: user, audited: user, reason };
+    let who = Who { by: user, audited: user, reason, is_operator: true };
     let record = decide(core, id, decision, who, |_| Ok(())).await?;
     let peel = &record.peel;
     Ok(match record.status {

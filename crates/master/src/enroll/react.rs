@@ -19,7 +19,7 @@ pub async fn react(core: &Core, rule: &str, enroll: &Enroll) -> Result<Enrollmen
         EnrollVerb::Revoke => EnrollDecision::Revoke,
     };
     let audited = format!("{REACTOR}:{rule}");
-    let who = Who { by: REACTOR, audited: &audited, reason: &enroll.reason };
+    let who = Who { by: REACTOR, audited: &audited, reason: &enroll.reason, is_operator: false };
     decide(core, &id, decision, who, |record| allowed(enroll, record)).await
 }
 

@@ -1,7 +1,7 @@
 //! What this master knows of all enrollments, as the bucket has them: how many wait, whose first sign of life is awaited, and
 //! which keys were ended.
 
-use super::decide::read;
+use super::decide::{numbered, read};
 use super::standing::put_right;
 use crate::core::Core;
 use crate::limits::{BUS_PAUSE, JOIN_TOKEN_KEPT, RELIST, SIGHTINGS_WAITING, WATCH_AHEAD};
@@ -200,7 +200,7 @@ impl Keeper {
         let Ok(next) = enrollment::step(&found.value, Transition::Seen, SEEN, now) else {
             return self.core.enrollments.take(&self.core, &found.value);
         };
-        let key = Key::Enrollment(peel.clone());
+        let (key, next) = (Key::Enrollment(peel.clone()), numbered(&self.core, next));
         match self.core.link.update(&key, &next, found.revision).await {
             Ok(_) => self.core.enrollments.take(&self.core, &next),
             // Another master has seen it too.

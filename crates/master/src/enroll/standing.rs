@@ -2,6 +2,7 @@
 //! would come back with the next start of a master, and nobody could renew.
 
 use super::audit;
+use super::decide::numbered;
 use crate::core::Core;
 use zester_identity::enrollment::signed_anew;
 use zester_link::Error;
@@ -20,6 +21,7 @@ pub async fn put_right(core: &Core, peel: &PeelId) -> Result<(), Error> {
     let done = match revoked.value {
         Ok(record) if record.peel == *peel => {
             let next = signed_anew(&record, is_vouched(core, &record).await?, core.link.now());
+            let next = numbered(core, next);
             let written = core.link.update(&key, &next, revoked.revision).await;
             written.map(|_| {
                 core.enrollments.take(core, &next);

@@ -91,6 +91,56 @@ async fn i12_enrollments_of_a_revoked_master_are_signed_anew_and_let_nobody_in_b
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("I-12", "I-4")]
+async fn i12_an_enrollment_of_an_older_release_counts_and_operators_write_over_one_that_was_put_back() {
+    let fleet = Fleet::new().await;
+    let mut members = Members::new();
+    let (before, now) = (members.join(Role::Master, "m1", 11), members.join(Role::Master, "m2", 12));
+    let ann = members.join(Role::Admin, "ann", 14);
+    let before = joined(&fleet, "m1", members.credentials(before));
+    let ann = joined(&fleet, "ann", members.credentials(ann));
+    let now = joined(&fleet, "m2", members.credentials(now));
+    let master = fleet.start_with("m2", now, Timing::default());
+    let (own, _) = vouched(&fleet, &mut members, "web-1", 21);
+    let (bucket, key) = (Bucket::Enrollments.as_str(), Key::Enrollment(peel("web-1")));
+    let kept = async || ann.get_latest::<Enrollment>(&key).await.unwrap().unwrap().value;
+    let decide = async |decision: EnrollDecision| {
+        let order =
+            EnrollOrder::Decide { id: id_of(&peel("web-1"), &own).unwrap(), decision, reason: String::new() };
+        let request = AdminRequest::Enroll { order, user: "ann".into() };
+        let subject = Subject::Admin { verb: Token::parse("enroll").unwrap() };
+        eventually("the master takes the decision", async || {
+            let reply: AdminReply = ann.request(&subject, &request, LONG).await.ok()?;
+            reply.error.is_none().then_some(())
+        })
+        .await;
+    };
+    // The clock of whoever wrote it ran ahead.
+    let ahead = members.now.plus(DAY).0;
+    let active = Enrollment { serial: ahead, ..enrolled("web-1", &own, EnrollmentStatus::Active) };
+    before.put(&key, &active).await.unwrap();
+    let old = before.bus().get(bucket, &key.to_string()).await.unwrap().unwrap().value;
+    assert!(master.link.get_latest::<Enrollment>(&key).await.unwrap().is_some());
+    let requested = members.now;
+    let begun = Enrollment { requested, ..enrolled("web-1", &own, EnrollmentStatus::Pending) };
+    before.put(&key, &begun).await.unwrap();
+    decide(EnrollDecision::Approve).await;
+    let approved = kept().await;
+    assert_eq!(approved.status, EnrollmentStatus::Approved);
+    assert!(approved.serial > ahead, "{}", approved.serial);
+    before.bus().put(bucket, &key.to_string(), old).await.unwrap();
+    assert!(matches!(
+        master.link.get_latest::<Enrollment>(&key).await,
+        Err(zester_link::Error::Older { .. })
+    ));
+    decide(EnrollDecision::Revoke).await;
+    let revoked = kept().await;
+    assert_eq!(revoked.status, EnrollmentStatus::Revoked);
+    assert!(revoked.serial > approved.serial, "{}", revoked.serial);
+    master.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 #[rule("I-5", "I-8")]
 async fn i5_a_master_that_begins_believes_nobody_before_it_knows_who_was_revoked() {
     let fleet = Fleet::new().await;

@@ -1,11 +1,13 @@
 //! Peels that say more than their share, and what the others notice of it: nothing (I-13).
 
+use crate::again::record;
 use crate::fleet::{Fleet, eventually, peel};
 use crate::signed::{Members, joined};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use zester_identity::Role;
-use zester_identity::limits::{FACTS_SHARE, MEMBER_SHARE, PEEL_SHARE};
+use zester_identity::limits::{FACTS_SHARE, LATE_SHARE, MEMBER_SHARE, PEEL_SHARE};
 use zester_jobs::Timing;
 use zester_rule::rule;
 use zester_wire::*;
@@ -54,6 +56,46 @@ async fn i13_a_peel_that_floods_with_returns_and_beats_keeps_no_other_from_endin
     web.ret(&request, true).await;
     assert!(fleet.stored_eventually(&jid, "web-1").await.success);
     assert_eq!(fleet.over(&jid).await.status, JobStatus::Complete);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-9", "I-13")]
+async fn j9_late_returns_beyond_the_share_of_their_peel_wait_and_none_is_lost() {
+    let fleet = Fleet::new().await;
+    let web = fleet.silent_peel("web-1").await;
+    let owner = MasterId::new("gone", "boot").unwrap();
+    let missing = BTreeMap::from([(peel("web-1"), Missing::Running)]);
+    let template = record(&fleet.request("web-1"), &owner, JobStatus::Timeout, fleet.link.now());
+    let returning = |jid: &Jid| {
+        let ret = Return::refusing(jid.clone(), peel("web-1"), 1, Cause::Finished, "");
+        Return { success: true, ..ret }
+    };
+    // A whole share goes to a job that is none.
+    let invented = fleet.link.new_jid();
+    for _ in 0..LATE_SHARE.burst {
+        web.send(&returning(&invented)).await;
+    }
+    let mut jids = Vec::new();
+    for _ in 0..2 * LATE_SHARE.per_second {
+        let jid = fleet.link.new_jid();
+        let job = Job { jid: jid.clone(), missing: missing.clone(), ..template.clone() };
+        fleet.link.put(&Key::Job(jid.clone()), &job).await.unwrap();
+        web.send(&returning(&jid)).await;
+        jids.push(jid);
+    }
+    // All are there at once for the master that comes now.
+    let master = fleet.master("m1").await;
+    eventually("the flood to be noticed", async || (master.metric(FLOODS) > 0).then_some(())).await;
+    let all = jids.len() as u64;
+    eventually("all are counted", async || (master.metric("zester_returns_late_total") == all).then_some(()))
+        .await;
+    for jid in &jids {
+        assert!(fleet.stored(jid, "web-1").await.is_some_and(|stored| stored.late), "{jid}");
+    }
+    eventually("what is of no job is let go", async || {
+        (master.metric("zester_returns_stray_total") >= LATE_SHARE.burst).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -89,7 +89,12 @@ pub async fn get_in(
     let pair = Kept::own_key(&wanted.data_dir)?;
     let mut kept = Kept::open(&wanted.data_dir, &pair, &wanted.id, wanted.pin)?;
     // The door may have taken the next key just before the end of an earlier life.
-    if let (Some(before), Some(next)) = (&kept, Kept::next_key(&wanted.data_dir)?) {
+    let next = Kept::next_key(&wanted.data_dir).unwrap_or_else(|failure| {
+        // The key that it has still counts: whoever wants another must not keep it out.
+        tracing::warn!("the key is not replaced: {}", failure.error);
+        None
+    });
+    if let (Some(before), Some(next)) = (&kept, next) {
         match tokio::time::timeout(RENEW_AT_START, visit_with_next(&wanted, &next, before)).await {
             Ok(Visit::In(rekeyed)) => return Ok(Some(Enrolled::new(wanted, *rekeyed))),
             Ok(Visit::Never(why) | Visit::Again(why)) => tracing::warn!("the key is not replaced yet: {why}"),
@@ -242,11 +247,10 @@ impl Enrolled {
     /// Renews the credentials while the peel runs, and shows the server the new ones. Ends only with its task.
     pub async fn stay_in(self, link: Link, bus: Arc<dyn Bus>, health: Arc<Health>) {
         let Enrolled { wanted, mut kept, passport } = self;
-        let mut pause = ASK_PAUSE;
+        let (mut pause, mut unreadable) = (ASK_PAUSE, String::new());
         loop {
             sleep(kept.due_in().min(LOOK_MAX).min(NEXT_KEY_LOOK)).await;
-            // What cannot be read is no key; whoever wants a new one is told by the words of the command.
-            let next = Kept::next_key(&wanted.data_dir).ok().flatten();
+            let next = next_key(&wanted, &health, &mut unreadable);
             let visited = match &next {
                 // Where that fails for long, what it has is renewed all the same.
                 Some(next) => match visit_with_next(&wanted, next, &kept).await {
@@ -294,10 +298,59 @@ impl Enrolled {
     }
 }
 
+/// The key that somebody wants in the place of ours. One that cannot be read is none; `told`: why, which is said once.
+fn next_key(wanted: &Wanted, health: &Health, told: &mut String) -> Option<KeyPair> {
+    match Kept::next_key(&wanted.data_dir) {
+        Ok(next) => {
+            if !told.is_empty() {
+                told.clear();
+                health.set(PART, State::Up);
+            }
+            next
+        }
+        Err(failure) => {
+            let why = failure.error.to_string();
+            if why != *told {
+                tracing::warn!("the key is not replaced: {why}");
+                health.set(PART, State::Degraded(format!("the key cannot be replaced: {why}")));
+                *told = why;
+            }
+            None
+        }
+    }
+}
+
 /// Makes the connection anew. If that does not work now, the next one shows the new credentials too.
 async fn reconnected(bus: &dyn Bus) -> bool {
     let begun = Instant::now();
     let done = bus.reconnect().await.is_ok();
     tracing::debug!("reconnecting took {:?}", begun.elapsed());
     done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("I-15")]
+    fn i15_a_next_key_that_cannot_be_read_is_told_once_and_is_none() {
+        let data = tempfile::tempdir().unwrap();
+        let path = data.path().join("creds/next.nk");
+        std::fs::create_dir(data.path().join("creds")).unwrap();
+        crate::auth::directory::write_secret(&path, b"half of a ke").unwrap();
+        let wanted = Wanted {
+            id: PeelId::parse("web-1").unwrap(),
+            url: "https://localhost:4443".parse().unwrap(),
+            pin: format!("sha256:{}", "0".repeat(64)).parse().unwrap(),
+            token: None,
+            data_dir: data.path().to_path_buf(),
+        };
+        let (health, mut told) = (Health::new(), String::new());
+        assert!(next_key(&wanted, &health, &mut told).is_none());
+        assert!(told.contains("next.nk"), "{told}");
+        std::fs::remove_file(&path).unwrap();
+        assert!(next_key(&wanted, &health, &mut told).is_none() && told.is_empty());
+    }
 }

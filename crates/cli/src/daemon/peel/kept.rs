@@ -4,7 +4,7 @@
 use crate::answer::Failure;
 use crate::auth::directory::{now, own_key, read_key, write_secret};
 use serde::{Deserialize, Serialize};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, lchown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use zester_door::Pin;
@@ -70,7 +70,15 @@ impl Kept {
             );
             return Err(Failure::usage(why));
         }
-        own_key(&place.join(NEXT_KEY))
+        let path = place.join(NEXT_KEY);
+        let pair = own_key(&path)?;
+        // Whoever runs the command may be another user than the peel, which has to read it. Not through a link: the place is the peel's.
+        if let Ok(owner) = std::fs::symlink_metadata(place.join(KEY))
+            && let Err(error) = lchown(&path, Some(owner.uid()), Some(owner.gid()))
+        {
+            tracing::warn!("{} is not the peel's own: {error}", path.display());
+        }
+        Ok(pair)
     }
 
     /// The next key is the key from now on. Before what was given for it is written: whoever has a key and no credentials asks for some.
