@@ -99,8 +99,9 @@ const UNSEEN: [&str; 2] = ["follow_links", "gpg"];
 /// A row that another test shows: it is about reactor files.
 const ELSEWHERE: [&str; 1] = ["reactor"];
 
-/// A row that `migrate` does not tell yet: nothing says which calls of `module.run` are functions before they are bound.
-const UNTOLD: [&str; 1] = ["module_run"];
+/// Rows that `migrate` does not tell: nothing says which calls of `module.run` are functions before they are bound, and a `watch`
+/// of `test.*` is for trying things out.
+const UNTOLD: [&str; 2] = ["module_run", "watch_test"];
 
 #[test]
 #[rule("S-56")]
