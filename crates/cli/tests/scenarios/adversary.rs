@@ -31,11 +31,12 @@ const RULES: &str = "reactor:
 ";
 const TELL: &str = "tell:\n  event.send:\n    tag: told\n";
 
-/// A server, a master with rules, the victim, and credentials for the adversary, web-01.
-fn fleet() -> Shell {
+/// A server, a master with rules, the victim web-02, and credentials for the adversary, web-01. The reaction `touch` makes the
+/// file `fired`.
+pub fn fleet(rules: &str) -> Shell {
     let mut shell = Shell::new();
     std::fs::create_dir(shell.path("reactor")).unwrap();
-    std::fs::write(shell.path("reactor/top.zy"), RULES).unwrap();
+    std::fs::write(shell.path("reactor/top.zy"), rules).unwrap();
     std::fs::write(shell.path("reactor/tell.zy"), TELL).unwrap();
     let touch = format!(
         "touch:\n  dispatch.module:\n    target: web-02\n    function: cmd.run\n    args: {{name: 'touch {}'}}\n",
@@ -201,7 +202,7 @@ fn running(shell: &Shell) -> Jid {
 #[tokio::test(flavor = "multi_thread")]
 #[rule("I-7", "I-8")]
 async fn i7_nothing_that_a_master_or_a_peel_hears_is_believed_from_another_peel() {
-    let mut shell = fleet();
+    let mut shell = fleet(RULES);
     let adversary = credentials(&shell, "web-01");
     // The server denies the adversary all of these; who could make it deliver them shows what the readers do by themselves.
     let broker = join(&shell, &broker(&shell, &adversary)).await;
@@ -269,7 +270,7 @@ async fn i7_nothing_that_a_master_or_a_peel_hears_is_believed_from_another_peel(
 #[tokio::test(flavor = "multi_thread")]
 #[rule("I-7", "R-3", "R-9")]
 async fn i7_a_real_peel_cannot_mistag_squat_or_move_what_it_says_itself() {
-    let shell = fleet();
+    let shell = fleet(RULES);
     let adversary = credentials(&shell, "web-01");
     let client = join(&shell, &adversary).await;
     let publish = async |subject: &str, event: &Event| {
@@ -313,7 +314,7 @@ async fn i7_a_real_peel_cannot_mistag_squat_or_move_what_it_says_itself() {
 #[tokio::test(flavor = "multi_thread")]
 #[rule("I-7", "I-8", "J-7")]
 async fn i7_what_was_said_once_counts_at_its_place_and_once() {
-    let shell = fleet();
+    let shell = fleet(RULES);
     let adversary = credentials(&shell, "web-01");
     let (client, core) = (join(&shell, &adversary).await, join(&shell, &broker(&shell, &adversary)).await);
     let counter = shell.path("counter");
@@ -361,7 +362,7 @@ fn is_exec(payload: &[u8]) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 #[rule("I-7", "I-5", "I-8")]
 async fn i7_stolen_credentials_and_an_old_roster_are_of_no_use_once_they_were_revoked() {
-    let shell = fleet();
+    let shell = fleet(RULES);
     let adversary = credentials(&shell, "web-01");
     let core = join(&shell, &broker(&shell, &adversary)).await;
     let before =

@@ -1,5 +1,6 @@
 //! What an adversary with the credentials of one peel gets a real server to deliver, and what real daemons make of it: nothing.
 
+use crate::adversary::fleet;
 use crate::daemon::PATIENCE;
 use crate::shell::Shell;
 use async_nats::{Client, ConnectOptions};
@@ -79,27 +80,9 @@ fn spoofs(shell: &Shell, number: usize, metric: &str) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 #[rule("I-7", "I-8")]
 async fn i7_a_peel_drops_a_forged_command_and_a_master_forged_events() {
-    let mut shell = Shell::new();
+    let shell = fleet(RULES);
     // The rule would make this file, for any of the events below.
     let fired = shell.path("fired");
-    std::fs::create_dir(shell.path("reactor")).unwrap();
-    std::fs::write(shell.path("reactor/top.zy"), RULES).unwrap();
-    let touch = format!(
-        "touch:\n  dispatch.module:\n    target: web-02\n    function: cmd.run\n    args: {{name: 'touch {}'}}\n",
-        fired.display()
-    );
-    std::fs::write(shell.path("reactor/touch.zy"), touch).unwrap();
-    shell.follow(
-        "zester auth init --dir keys --host localhost\n\
-         nats-server -c keys/nats-server.conf &\n\
-         zester auth issue web-01 --dir keys\n\
-         zester auth issue web-02 --dir keys\n\
-         export ZESTER_NATS_URL=tls://localhost:4222 ZESTER_CA=keys/tls/ca.pem\n\
-         zester master run --creds keys/creds/master.creds --data-dir master --reactor reactor --health 0 &\n\
-         zester peel run --id web-02 --creds keys/creds/web-02.creds --data-dir web-02 --health 0 &\n\
-         export ZESTER_CREDS=keys/creds/admin.creds\n\
-         zester web-02 test.ping --timeout 5s",
-    );
     let adversary = credentials(&shell, "web-01");
     let client = join(&shell, &adversary).await;
     let (facts, victim) = ("$KV.facts.web-01", "zester.cmd.web-02");
