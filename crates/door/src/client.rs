@@ -140,6 +140,8 @@ impl Caller {
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| Error::new(Kind::Refused, error.to_string()))?;
         let asked = async {
+            // The answer before may have come before the connection was done with it: what is sent then is turned away.
+            self.sender.ready().await.map_err(|error| away(error.to_string()))?;
             let response =
                 self.sender.send_request(request).await.map_err(|error| away(error.to_string()))?;
             let status = response.status();

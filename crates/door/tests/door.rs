@@ -12,7 +12,9 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
-use zester_door::limits::{CONNECTIONS_MAX, CONNECTIONS_OF_ADDRESS_MAX, REQUEST_BYTES_MAX};
+use zester_door::limits::{
+    CONNECTIONS_MAX, CONNECTIONS_OF_ADDRESS_MAX, REQUEST_BYTES_MAX, REQUESTS_OF_CONNECTION_MAX,
+};
 use zester_door::{Answers, Caller, Certificates, Door, DoorUrl, Kind, Pin, Reply};
 use zester_rule::rule;
 
@@ -107,6 +109,21 @@ async fn i4_who_has_the_pin_of_the_ca_talks_to_the_door_and_to_nobody_else() {
     let (theirs, _stop) = mixed.open(echo.clone()).await;
     assert_eq!(Caller::connect(&url(theirs), ours.pin()).await.err().unwrap().kind, Kind::NotTheDoor);
     assert_eq!(echo.asked.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[rule("I-4")]
+async fn i4_who_asks_again_on_one_connection_waits_until_it_has_room() {
+    let ours = fleet("localhost");
+    let (address, _stop) = ours.open(Arc::default()).await;
+    // The answer may be there before the connection has put the exchange behind it: whoever asks then is not turned away.
+    for _ in 0..CONNECTIONS_MAX {
+        let mut caller = Caller::connect(&url(address), ours.pin()).await.unwrap();
+        for number in 0..REQUESTS_OF_CONNECTION_MAX {
+            let said = number.to_string();
+            assert_eq!(caller.post("/echo", said.clone().into_bytes()).await.unwrap(), said);
+        }
+    }
 }
 
 #[tokio::test]
