@@ -34,17 +34,10 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
     if !serves_many(&words) {
         zester_host::heap::share_among_threads();
     }
-    prepare(&words);
-    ended(|| run(words))
-}
-
-/// While the words are parsed, another thread gets the memory that a run is going to need. Without it, the run asks for
-/// it page by page.
-fn prepare(words: &[OsString]) {
-    if is_command(words, &["apply", "check"]) {
-        let _without =
-            std::thread::Builder::new().name("prepare".into()).spawn(zester_host::heap::fill_ahead);
+    if is_command(&words, &["apply", "check"]) {
+        zester_host::heap::use_large_pages();
     }
+    ended(|| run(words))
 }
 
 /// Who works for many at once, on as many threads. A peel does not: its runs, one after the other, each on new threads, would

@@ -370,6 +370,9 @@ fn resolve(
     view: &View<'_>,
     diagnostics: &mut Diagnostics,
 ) {
+    if wanted.is_empty() {
+        return;
+    }
     let index = view.index(drafts);
     for want in wanted {
         let Some(draft) = drafts.get(want.from) else { continue };

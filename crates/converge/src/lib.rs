@@ -33,6 +33,7 @@ pub mod pool;
 mod python_program;
 pub mod raw_arguments;
 pub mod reactions;
+mod real_places;
 mod refresh;
 pub mod revert;
 pub mod run;

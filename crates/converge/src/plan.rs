@@ -9,6 +9,7 @@ use crate::journal::{PendingRefresh, PendingRefreshes};
 use crate::local_host::LocalHost;
 use crate::managed_paths::ManagedPaths;
 use crate::module_functions::{self, Known, Meant};
+use crate::real_places::RealPlaces;
 use crate::scope;
 use crate::secrets;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +19,6 @@ use tokio_util::sync::CancellationToken;
 use zester_compile::{Compiled, differences};
 use zester_engine::Cycle;
 use zester_engine::{BuildError, Graph, NodeId, NodeSpec};
-use zester_host::HostRead;
-use zester_host::real::Real;
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
 use zester_model::program::{Edge, Program, State};
@@ -78,8 +77,8 @@ impl Plan {
         secrets::hide_in_names(&mut program, &inputs.secrets);
         let known =
             Known { facts: Arc::new(inputs.facts.clone()), settings: Arc::new(inputs.settings.clone()) };
-        let host = Real::new();
-        let meant = |path: &Path| host.real_path(path).unwrap_or_else(|_| path.to_path_buf());
+        let places = RealPlaces::default();
+        let meant = |path: &Path| places.of(path);
         match bind_and_graph(&mut program, &sources, diagnostics, &known, Some(&meant)) {
             Ok(Joined { bound, graph, mut warnings, .. }) => {
                 // What a file for Salt was forgiven (S-49).

@@ -2,17 +2,21 @@
 
 #![allow(unsafe_code, reason = "`mallopt`, `malloc_trim` and `madvise` have no safe form")]
 
+use std::hint::black_box;
+
 /// By how much the heap grows when it is used up.
 const STEP: i32 = 1 << 20;
 /// What is larger than this gets pages of its own, and gives them back at once.
 const LARGE: i32 = 8 << 20;
 
+/// A large page of the common machines. Where they are larger, the kernel finds no whole one and gives small ones.
+const LARGE_PAGE: usize = 2 << 20;
 /// What a run of about a thousand states needs.
-const AHEAD: usize = 3 << 20;
-/// What is asked for at once.
-const PART: usize = 64 << 10;
-/// The smallest page there is; larger ones are filled whole.
-const PAGE: usize = 4096;
+const AHEAD: usize = 3 * LARGE_PAGE;
+/// What the C library keeps in front of each block, at most.
+const HEADER: usize = 16;
+/// Larger than what the start of a process has freed, so that it comes from where the heap grows.
+const PROBE: usize = 64 << 10;
 
 /// One heap for all threads, which grows in large steps. The C library gives every thread one of its own that grows page by
 /// page: good for a daemon that serves many on many cores, but a run of some milliseconds spends a good part of them on
@@ -34,19 +38,29 @@ pub fn share_among_threads() {
 #[cfg(not(target_env = "gnu"))]
 pub fn share_among_threads() {}
 
-/// Has the kernel back so much of the heap with memory, which otherwise comes page by page when each is first written to.
-/// For another thread while the first has something else to do: no page is free of charge, but it is paid for beside it.
+/// Has the kernel back the heap of a run with large pages, where it has some. The memory comes when it is first written to, as
+/// always, but at a few faults instead of a thousand and more, which were a good part of a run that finds nothing to do.
+/// To be called before the first thread starts, for a process that lives for one run: what is large is given back late.
 #[cfg(all(target_env = "gnu", target_os = "linux"))]
-pub fn fill_ahead() {
-    // SAFETY: the pages lie inside a block that is ours between `malloc` and `free`, and holds nothing yet.
+pub fn use_large_pages() {
+    // SAFETY: the blocks are ours between `malloc` and `free` and hold nothing; the advice says nothing of contents.
     unsafe {
-        let block = libc::malloc(AHEAD);
+        // The compiler takes away a block that nobody looks at.
+        let probe = black_box(libc::malloc(PROBE));
+        if probe.is_null() {
+            return;
+        }
+        let before = probe.align_offset(LARGE_PAGE);
+        libc::free(probe);
+        // Kept, and never written to: with it what comes next begins at a large page. It costs addresses, no memory.
+        black_box(libc::malloc(before.saturating_sub(2 * HEADER)));
+        // The header of what follows is written at once: in a large page it would make that one small.
+        let block = black_box(libc::malloc(AHEAD + 4 * HEADER));
         if !block.is_null() {
-            let inside = block.align_offset(PAGE);
-            // In small parts: who starts a thread meanwhile waits for the one under way.
-            for part in 0..AHEAD / PART - 1 {
-                // A kernel that does not know it does nothing.
-                libc::madvise(block.add(inside + part * PART), PART, libc::MADV_POPULATE_WRITE);
+            let inside = block.align_offset(LARGE_PAGE);
+            if inside <= 2 * HEADER {
+                // A kernel that does not know it, or has none to give, gives small ones.
+                libc::madvise(block.add(inside), AHEAD, libc::MADV_HUGEPAGE);
             }
             libc::free(block);
         }
@@ -54,7 +68,7 @@ pub fn fill_ahead() {
 }
 
 #[cfg(not(all(target_env = "gnu", target_os = "linux")))]
-pub fn fill_ahead() {}
+pub fn use_large_pages() {}
 
 /// Gives back to the kernel what is free now: for a daemon after work that needed much and is done seldom.
 #[cfg(target_env = "gnu")]

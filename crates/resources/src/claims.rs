@@ -126,6 +126,15 @@ impl Claims {
         }
     }
 
+    /// The paths that it decides about or edits.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let owned = self.owned.iter().filter_map(|claim| match &claim.item {
+            ManagedItem::Path(path) => Some(path.as_path()),
+            _ => None,
+        });
+        owned.chain(self.edits.iter().map(PathBuf::as_path))
+    }
+
     /// Whether it decides about anything, or edits it.
     pub fn touches(&self) -> bool {
         !self.owned.is_empty() || !self.edits.is_empty()
