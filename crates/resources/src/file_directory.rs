@@ -7,7 +7,9 @@ use crate::file_resource::{FileDrift, FileResource, only_done};
 use crate::kept_paths::KeptPaths;
 use crate::ownership;
 use crate::params::{Absolute, Invalid, Mode, PathPattern, params};
-use crate::path_change::{PathChange, at_current_top, rights_of, set_attributes, unrestored};
+use crate::path_change::{
+    PathChange, at_current_top, remove_seen, rights_of, set_attributes, unrestored,
+};
 use crate::path_state::PathState;
 use crate::path_text;
 use crate::tree;
@@ -318,16 +320,13 @@ impl Drift {
     /// Notes the step of a directory that somebody else has made meanwhile; nothing in the place of one that it made.
     fn take_steps(&self, host: &dyn HostWrite, met: &mut Option<Option<PathChange>>) -> Result<(), Fault> {
         for PathChange { path, before, .. } in self.steps.iter().rev().filter(|step| goes(step)) {
-            match before {
-                PathState::Directory { .. } => host.remove_directory(path)?,
-                _ => host.remove_file(path)?,
-            }
+            remove_seen(host, path, before)?;
         }
         for PathChange { path, before, after, .. } in self.steps.iter().filter(|step| !goes(step)) {
             let owner = after.owner().unwrap_or_else(|| host.me());
             match (before, after) {
                 (PathState::File { .. } | PathState::Link { .. }, PathState::Directory { mode, .. }) => {
-                    host.remove_file(path)?;
+                    remove_seen(host, path, before)?;
                     host.make_directory(path, *mode, owner)?;
                 }
                 (PathState::Absent, PathState::Directory { mode, .. }) => {
