@@ -5,6 +5,8 @@
 //! orders need no saying: a file comes after the state of its directory, its user, its group (S-58). Both follow from what the states claim, before anything is looked at, and become `auto` edges, which give way
 //! where they would close a cycle.
 
+mod clearing;
+
 use crate::plan::Resources;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -63,6 +65,12 @@ pub fn add_implicit_order(
         }
         Editors::of(&by_meaning).one_after_the_other(&really, &mut added);
     }
+    clearing::refuse_what_others_fill(
+        program,
+        sources,
+        if by_meaning.is_empty() { &claims } else { &by_meaning },
+        &mut implicit,
+    );
     let makers = DirMakers::of(&claims, &owners);
     for (state, claims) in claims.iter().enumerate() {
         if program.states.get(state).is_some_and(|state| state.attributes.auto_order) {
@@ -368,4 +376,4 @@ impl ImplicitEdges {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

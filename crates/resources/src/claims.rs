@@ -82,8 +82,15 @@ pub struct Claims {
     pub accounts: Vec<ManagedItem>,
     /// Paths that it looks at and does not decide about: whoever does comes first.
     pub needs: Vec<PathBuf>,
+    /// Paths that must not go with what is nobody's, though it says nothing of what lies inside, and nobody waits for them: a
+    /// home, the link of an alternative.
+    pub holds: Vec<PathBuf>,
     /// The directory that its command runs in, which must be there first.
     pub works_in: Option<PathBuf>,
+    /// All that lies inside its paths may be its own, and only it knows what is.
+    pub fills: bool,
+    /// It removes from its paths what is nobody's.
+    pub clears: bool,
     /// `makedirs`: missing parents are made, like this.
     pub makes_parents: Option<String>,
 }
@@ -135,6 +142,21 @@ impl Claims {
     pub(crate) fn needs<'a>(mut self, paths: impl IntoIterator<Item = &'a Path>) -> Claims {
         self.needs.extend(paths.into_iter().filter(|path| path.is_absolute()).map(as_meant));
         self
+    }
+
+    /// Paths that it would miss.
+    pub(crate) fn holds<'a>(mut self, paths: impl IntoIterator<Item = &'a Path>) -> Claims {
+        self.holds.extend(paths.into_iter().map(as_meant));
+        self
+    }
+
+    /// A state that puts things into its directories that no other state can tell from what is nobody's.
+    pub(crate) fn fills(self) -> Claims {
+        Claims { fills: true, ..self }
+    }
+
+    pub(crate) fn clears(self, clears: bool) -> Claims {
+        Claims { clears, ..self }
     }
 
     pub(crate) fn works_in(mut self, directory: Option<&Path>) -> Claims {

@@ -153,7 +153,10 @@ impl Directory {
         if !self.children_only {
             found.push(self.step(host, path, &meta, [true; 3])?)?;
         }
-        let of_others = self.clean.then(|| KeptPaths::below(cx, &self.path, path));
+        let of_others = match self.clean {
+            true => Some(KeptPaths::below(cx, &self.path, path, false)?),
+            false => None,
+        };
         let filled = of_others.as_ref().is_some_and(KeptPaths::is_filled);
         let strays = match &of_others {
             Some(of_others) if !filled => self.strays(cx, path, of_others)?,
@@ -400,6 +403,7 @@ impl FileResource for Directory {
             .with("clean", self.clean.then_some(true));
         let how: (Option<Mode>, _, _) = (None, &self.user, &self.group);
         Claims::of(owned)
+            .clears(self.clean)
             .accounts(self.user.as_deref(), self.group.as_deref())
             .makes_parents(self.makedirs, how)
     }
@@ -409,6 +413,11 @@ impl FileResource for Directory {
         if self.file_mode.is_some() && !self.recurse.contains(&Recurse::Mode) {
             let message = "it means nothing without `recurse: [mode]`".to_string();
             invalid.push(Invalid { parameter: "file_mode", message, hint: None });
+        }
+        if self.clean && self.max_depth.is_some() {
+            let invalid_depth = Invalid::new("max_depth", "`clean` clears away at every depth");
+            let hint = "name with `exclude_pat` what is to stay".to_string();
+            invalid.push(Invalid { hint: Some(hint), ..invalid_depth });
         }
         if self.clean && self.path.parent().is_none() {
             invalid.push(Invalid::new("clean", "`/` is never emptied"));

@@ -170,6 +170,7 @@ impl FileResource for Rename {
     fn claims(&self) -> Claims {
         let how: (Option<u32>, Option<&str>, Option<&str>) = (None, None, None);
         Claims::of(Claims::path(&self.path, "renamed").with("source", Some(&self.source.0)))
+            .fills()
             .needs([&*self.source])
             .makes_parents(self.makedirs, how)
     }

@@ -27,7 +27,7 @@ impl Functions for NoFunctions {
     }
 }
 
-fn compiled(path: &str, text: &str) -> Compiled {
+pub(crate) fn compiled(path: &str, text: &str) -> Compiled {
     compiled_from(&OneFile(path, text), &[path])
 }
 
@@ -185,6 +185,28 @@ q: {pkg.removed: [{name: curl}]}
     let diagnostics = Plan::diagnostics(compiled("c.zy", text));
     assert_eq!(diagnostics[0].span.map(|span| span.line), Some(3));
     assert_eq!(diagnostics[0].labels.iter().map(|label| label.span.line).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+#[rule("S-57")]
+fn s57_clean_where_another_state_fills_the_directory_is_an_error_and_in_files_for_salt_a_warning() {
+    let text = "
+a: {git.latest: [{name: 'https://example.com/a'}, {target: /srv/a}]}
+b: {file.directory: [{path: /srv/a/cache}, {clean: true}]}
+c: {file.directory: [{path: /srv/b}, {clean: true}]}
+d: {archive.extracted: [{path: /srv/b/inside}, {source: /d.tar}, {clean: true}]}
+e: {archive.extracted: [{path: /srv/b/inside}, {source: /e.tar}]}
+";
+    assert_eq!(
+        said("c.zy", text),
+        [
+            "`clean` of file.directory:b removes nothing: git.latest:a fills /srv/a, and only that one knows what is its own",
+            "`clean` of archive.extracted:d removes nothing: archive.extracted:e fills /srv/b/inside, and only that one knows what is its own",
+        ]
+    );
+    let forgiven = Plan::diagnostics(compiled("c.sls", text));
+    assert!(forgiven.iter().all(|it| it.kind == zester_model::diagnostic::Kind::Lint), "{forgiven:?}");
+    assert_eq!(forgiven.iter().filter(|it| it.message.contains("removes nothing")).count(), 2);
 }
 
 #[test]
