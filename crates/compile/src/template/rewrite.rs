@@ -116,7 +116,7 @@ const COUNT_FROM_BYTES: usize = 16;
 const ENCODERS: [&str; 6] = ["tojson", "json", "yaml", "yaml_encode", "yaml_dquote", "yaml_squote"];
 
 /// Filters that leave a text whole, so that it may be a secret.
-const LEAVES_WHOLE: &[&str] = &[
+pub(super) const LEAVES_WHOLE: &[&str] = &[
     "d",
     "default",
     "format",
@@ -135,7 +135,7 @@ const LEAVES_WHOLE: &[&str] = &[
     "is_iter",
 ];
 /// Tests that ask what sort of value it is, and not what it says.
-const ASKS_SORT: &[&str] = &[
+pub(super) const ASKS_SORT: &[&str] = &[
     "boolean",
     "callable",
     "defined",
