@@ -3,7 +3,7 @@
 //! All problems of all stages are reported together; a plan exists only when there are none.
 
 use crate::error::Error;
-use crate::implicit_order::add_implicit_order;
+use crate::implicit_order::{Meaning, add_implicit_order};
 use crate::inputs::{CompileRequest, Inputs};
 use crate::journal::{PendingRefresh, PendingRefreshes};
 use crate::local_host::LocalHost;
@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 use zester_compile::{Compiled, differences};
 use zester_engine::Cycle;
 use zester_engine::{BuildError, Graph, NodeId, NodeSpec};
-use zester_host::HostRead;
 use zester_host::real::Real;
+use zester_host::{Fault, FileKind, HostRead};
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
 use zester_model::program::{Edge, Program, State};
@@ -34,6 +34,8 @@ pub type Resources = Vec<Option<Arc<dyn Bound>>>;
 /// Settings of one run that its record names, and letters of each.
 const GIVEN_NAMED_MAX: usize = 100;
 const GIVEN_SHOWN_MAX: usize = 200;
+/// Links one path may lead through; the kernel's own number.
+const LINKS_MAX: usize = 40;
 
 /// States that can run.
 pub struct Plan {
@@ -79,7 +81,12 @@ impl Plan {
         let known =
             Known { facts: Arc::new(inputs.facts.clone()), settings: Arc::new(inputs.settings.clone()) };
         let host = Real::new();
-        let meant = |path: &Path| host.real_path(path).unwrap_or_else(|_| path.to_path_buf());
+        let meant = |path: &Path, follows: bool| {
+            host.real_path(path)
+                .and_then(|real| if follows { behind(&host, real) } else { Ok(real) })
+                // What cannot be looked at is told by its state.
+                .unwrap_or_else(|_| path.to_path_buf())
+        };
         match bind_and_graph(&mut program, &sources, diagnostics, &known, Some(&meant)) {
             Ok(Joined { bound, graph, mut warnings, .. }) => {
                 // What a file for Salt was forgiven (S-49).
@@ -254,7 +261,7 @@ pub(crate) fn bind_and_graph(
     sources: &Sources,
     mut diagnostics: Vec<Diagnostic>,
     known: &Known,
-    meant: Option<&dyn Fn(&Path) -> PathBuf>,
+    meant: Option<&Meaning<'_>>,
 ) -> Result<Joined, Vec<Diagnostic>> {
     diagnostics.extend(program.states.iter().filter_map(secret_name));
     let bound: Resources = program.states.iter().map(|state| bind(state, known, &mut diagnostics)).collect();
@@ -271,6 +278,19 @@ pub(crate) fn bind_and_graph(
             Err(diagnostics)
         }
     }
+}
+
+/// The thing itself, where links stand at the end of a path.
+fn behind(host: &dyn HostRead, mut path: PathBuf) -> Result<PathBuf, Fault> {
+    for _ in 0..LINKS_MAX {
+        if host.stat(&path)?.is_none_or(|meta| meta.kind != FileKind::Link) {
+            break;
+        }
+        let target = host.read_link(&path)?;
+        let target = path.parent().map_or_else(|| target.clone(), |parent| parent.join(&target));
+        path = host.real_path(&target)?;
+    }
+    Ok(path)
 }
 
 /// Names stand in the journal, in returns and in every message.

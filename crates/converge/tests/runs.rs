@@ -345,6 +345,23 @@ async fn s57_what_a_state_above_fills_and_what_others_need_is_not_cleared_away()
     assert_eq!(scratch.run(Mode::Apply).await.unwrap().changed, 0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-57")]
+async fn s57_a_file_behind_links_at_the_end_of_a_path_is_one_file() {
+    let scratch = Scratch::with(
+        "one:\n  file.managed: [{path: @T@/file}, {content: one}]\n\
+         two:\n  file.managed: [{path: @T@/link}, {content: two}]\n",
+    );
+    fs::write(scratch.path("file"), "before").unwrap();
+    std::os::unix::fs::symlink("file", scratch.path("middle")).unwrap();
+    std::os::unix::fs::symlink(scratch.path("middle"), scratch.path("link")).unwrap();
+    let Err(Error::Diagnostics { diagnostics, .. }) = scratch.run(Mode::Apply).await else {
+        panic!("it ran")
+    };
+    assert!(diagnostics[0].message.contains("want different things of"), "{diagnostics:?}");
+    assert_eq!(fs::read_to_string(scratch.path("file")).unwrap(), "before");
+}
+
 fn strings(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }

@@ -87,6 +87,8 @@ pub struct Claims {
     pub holds: Vec<PathBuf>,
     /// The directory that its command runs in, which must be there first.
     pub works_in: Option<PathBuf>,
+    /// A link at the end of its paths is followed: what it leads to is what it decides about.
+    pub follows: bool,
     /// All that lies inside its paths may be its own, and only it knows what is.
     pub fills: bool,
     /// It removes from its paths what is nobody's.
@@ -117,18 +119,19 @@ impl Claims {
         self
     }
 
-    /// The same by what its paths mean on a machine, where that is known.
-    pub fn with_paths(&self, meant: &dyn Fn(&Path) -> PathBuf) -> Claims {
+    /// The same by what its paths mean on a machine, where that is known: a path, and whether a link at its end is followed. Edits
+    /// follow it.
+    pub fn with_paths(&self, meant: &dyn Fn(&Path, bool) -> PathBuf) -> Claims {
         let owned = |claim: &Claim| {
             let item = match &claim.item {
-                ManagedItem::Path(path) => ManagedItem::Path(meant(path)),
+                ManagedItem::Path(path) => ManagedItem::Path(meant(path, self.follows)),
                 other => other.clone(),
             };
             Claim { item, intent: claim.intent.clone() }
         };
         Claims {
             owned: self.owned.iter().map(owned).collect(),
-            edits: self.edits.iter().map(|path| meant(path)).collect(),
+            edits: self.edits.iter().map(|path| meant(path, true)).collect(),
             ..self.clone()
         }
     }
@@ -153,6 +156,10 @@ impl Claims {
     /// A state that puts things into its directories that no other state can tell from what is nobody's.
     pub(crate) fn fills(self) -> Claims {
         Claims { fills: true, ..self }
+    }
+
+    pub(crate) fn follows(self, follows: bool) -> Claims {
+        Claims { follows, ..self }
     }
 
     pub(crate) fn clears(self, clears: bool) -> Claims {

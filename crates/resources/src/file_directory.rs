@@ -403,6 +403,7 @@ impl FileResource for Directory {
             .with("clean", self.clean.then_some(true));
         let how: (Option<Mode>, _, _) = (None, &self.user, &self.group);
         Claims::of(owned)
+            .follows(true)
             .clears(self.clean)
             .accounts(self.user.as_deref(), self.group.as_deref())
             .makes_parents(self.makedirs, how)

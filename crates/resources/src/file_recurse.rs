@@ -305,6 +305,7 @@ impl FileResource for Recurse {
             .with("clean", Some(self.clean));
         let how: (Option<Mode>, _, _) = (self.dir_mode, &self.user, &self.group);
         Claims::of(owned)
+            .follows(true)
             .fills()
             .clears(self.clean)
             .accounts(self.user.as_deref(), self.group.as_deref())

@@ -141,7 +141,7 @@ impl FileResource for Touched {
             .with("atime", self.atime.map(f64::to_bits))
             .with("mtime", self.mtime.map(f64::to_bits));
         let how: (Option<Mode>, Option<&String>, Option<&String>) = (None, None, None);
-        Claims::of(owned).makes_parents(self.makedirs, how)
+        Claims::of(owned).follows(true).makes_parents(self.makedirs, how)
     }
 
     fn validate(&self) -> Vec<Invalid> {
