@@ -625,9 +625,18 @@ impl<'s> Pass<'s> {
             }
             Expr::Filter(node) => {
                 node.expr.iter().for_each(|expr| self.expr(expr));
-                if let Some(inner) = node.expr.as_ref().filter(|_| !LEAVES_WHOLE.contains(&node.name)) {
-                    let gap = inner.span().end_offset as usize..range.end;
-                    self.guard_before(gap, &["|"], &format!("`{}`", node.name));
+                let what = format!("`{}`", node.name);
+                match &node.expr {
+                    _ if LEAVES_WHOLE.contains(&node.name) => {}
+                    Some(inner) => {
+                        let gap = inner.span().end_offset as usize..range.end;
+                        self.guard_before(gap, &["|"], &what);
+                    }
+                    // The first one of a block, which begins with its name.
+                    None if self.guarding => {
+                        self.edits.insert_for(range.start, format!("_open(\"{what}\")|"), range.clone());
+                    }
+                    None => {}
                 }
                 self.args(&node.args);
                 self.edits.insert_for(range.end, "|_cap", range);

@@ -72,6 +72,28 @@ fn d15_whatever_computes_with_a_secret_is_an_error_that_says_what_to_do() {
 
 #[test]
 #[rule("D-15")]
+fn d15_nor_does_a_filter_around_a_block_compute_with_one() {
+    for block in [
+        "{% filter upper %}u:{{ settings.pw }}{% endfilter %}",
+        "{% filter trim | upper %}{{ settings.pw }}{% endfilter %}",
+        "{% set x | upper %}{{ settings.pw }}{% endset %}{{ x }}",
+    ] {
+        let found =
+            texts(&compiled(&format!("a:\n  file.managed:\n    - path: /a\n    - content: {block}\n")));
+        assert_eq!(found.len(), 1, "{block}: {found:?}");
+        assert!(found[0].contains("`upper` of a secret"), "{block}: {found:?}");
+    }
+    for block in [
+        "{% filter trim %}{{ settings.pw }}{% endfilter %}",
+        "{% filter upper %}{{ settings.plain }}{% endfilter %}",
+    ] {
+        let compiled = compiled(&format!("a:\n  file.managed:\n    - path: /a\n    - content: {block}\n"));
+        assert_eq!(texts(&compiled), Vec::<String>::new(), "{block}");
+    }
+}
+
+#[test]
+#[rule("D-15")]
 fn d15_a_secret_is_inserted_as_a_whole_and_other_values_are_what_they_were() {
     for tag in [
         "{{ settings.pw }}",
