@@ -14,6 +14,7 @@
 
 mod assemble;
 mod attributes;
+mod conditional;
 mod declare;
 mod diagnostics;
 pub mod differences;

@@ -1,5 +1,6 @@
 //! Reads, renders and composes files, and follows their includes depth-first, each file once (S-5).
 
+use crate::conditional::Conditional;
 use crate::diagnostics::Diagnostics;
 use crate::reference::{self, directory_of, name_of};
 use crate::renderer::{self, Passes};
@@ -8,7 +9,7 @@ use crate::yaml::Composed;
 use crate::{Inputs, secrets, yaml};
 use crate::{gpg, python_file};
 use serde_json::Value as Json;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
@@ -43,8 +44,24 @@ pub struct Loaded {
     pub diagnostics: Diagnostics,
     /// Every file that was wanted is there: what they do not declare, nobody does.
     pub complete: bool,
-    /// References that `top.zy` gives by what a peel says of itself, and the place of their target.
-    pub by_facts: Vec<(String, Span)>,
+    /// Files that a peel gets by what it says of itself.
+    pub by_facts: Vec<ByFacts>,
+}
+
+/// A file that a peel gets by what it says of itself.
+#[derive(Debug)]
+pub struct ByFacts {
+    pub path: String,
+    /// The target, or the line that a template wrote.
+    pub at: Span,
+    pub by: FactsIn,
+}
+
+/// Where facts are asked.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum FactsIn {
+    Target,
+    Template,
 }
 
 pub struct Loader<'a, 'scope, 'env> {
@@ -58,7 +75,9 @@ pub struct Loader<'a, 'scope, 'env> {
     seen: HashSet<String>,
     /// These are settings: `!secret` has its place here, and nowhere else.
     secrets: bool,
-    pub by_facts: Vec<(String, Span)>,
+    pub by_facts: Vec<ByFacts>,
+    /// What templates decide that asked for facts, by path.
+    asking: HashMap<String, Conditional>,
     /// The files that hold one.
     sealed: HashSet<String>,
 }
@@ -101,6 +120,7 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
             seen: HashSet::new(),
             secrets: false,
             by_facts: Vec::new(),
+            asking: HashMap::new(),
             sealed: HashSet::new(),
         }
     }
@@ -165,12 +185,20 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
                         if let Some(frame) = stack.last_mut().filter(|frame| first || !frame.file.is_salt()) {
                             frame.file.includes.push(path.clone());
                         }
+                        if self.is_by_facts(&from, at, at) {
+                            self.by_facts.push(ByFacts { path: path.clone(), at, by: FactsIn::Template });
+                        }
                         self.enter(path, Some(at), &mut stack);
                     }
                 }
                 None => self.files.extend(stack.pop().map(|frame| frame.file)),
             }
         }
+    }
+
+    /// Whether what stands in these lines of a file may depend on what the machine says of itself.
+    pub fn is_by_facts(&self, path: &str, from: Span, to: Span) -> bool {
+        self.asking.get(path).is_some_and(|conditional| conditional.decides(from, to))
     }
 
     /// Begins one file, unless it is loaded already or cannot be.
@@ -214,7 +242,10 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
         });
         let passes = passes.map_err(|diagnostic| vec![diagnostic])?;
         let root = match passes.python {
-            true => python_file::run(self.inputs, self.renderer, (path, file, &text))?,
+            true => {
+                self.asking.insert(path.to_string(), Conditional::of_program(file));
+                python_file::run(self.inputs, self.renderer, (path, file, &text))?
+            }
             false => self.compose(path, file, &text, passes)?,
         };
         Ok((root, passes.ordered || self.inputs.ordered))
@@ -231,7 +262,11 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
             false => yaml::compose_all(text, &mut crate::position::Positions::plain(file, text)),
             true => {
                 let variables = variables(path, self.renderer);
+                self.renderer.take_asked();
                 let rendered = self.renderer.render(&mut self.sources, (path, file), text, variables)?;
+                if self.renderer.take_asked() {
+                    self.asking.insert(path.to_string(), Conditional::of_template(file, text));
+                }
                 yaml::compose_all(&rendered.text, &mut rendered.positions(&self.sources, file))
             }
         };

@@ -1,7 +1,6 @@
 //! `!secret`: where it may stand, and to whom settings that hold one may be assigned (D-6).
 
-use crate::load::{File, Loaded};
-use crate::{Tree, reference};
+use crate::load::{ByFacts, FactsIn, File, Loaded};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use zester_model::diagnostic::{Diagnostic, Kind};
@@ -47,16 +46,24 @@ pub fn with_places(node: &Node, sources: &Sources) -> Node {
 }
 
 /// Facts are what a peel says of itself: it must not get secrets by saying so.
-pub fn refuse_by_facts(tree: &dyn Tree, loaded: &mut Loaded) {
+pub fn refuse_by_facts(loaded: &mut Loaded) {
     let files: BTreeMap<&str, &File> = loaded.files.iter().map(|file| (file.path.as_str(), file)).collect();
     let mut found = Vec::new();
-    for (reference, target) in &loaded.by_facts {
-        let Ok(path) = reference::find(tree, reference, None) else { continue };
-        if let Some(holder) = with_secret(&path, &files) {
-            let message = format!("`{holder}` holds a secret, so it may be assigned by id only");
-            let diagnostic = Diagnostic::new(Kind::Target, message).at(*target);
-            found.push(diagnostic.hint("a glob, `E@` or `L@`: facts are what a peel says of itself"));
-        }
+    for ByFacts { path, at, by } in &loaded.by_facts {
+        let Some(holder) = with_secret(path, &files) else { continue };
+        let (message, hint) = match by {
+            FactsIn::Target => (
+                format!("`{holder}` holds a secret, so it may be assigned by id only"),
+                "a glob, `E@` or `L@`: facts are what a peel says of itself",
+            ),
+            FactsIn::Template => (
+                format!(
+                    "`{holder}` holds a secret, and this line depends on facts that its template asks for"
+                ),
+                "facts are what a peel says of itself: write the line outside of every block, for ids by a glob, `E@` or `L@`",
+            ),
+        };
+        found.push(Diagnostic::new(Kind::Target, message).at(*at).hint(hint));
     }
     loaded.diagnostics.extend(found);
 }

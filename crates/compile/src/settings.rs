@@ -64,7 +64,7 @@ pub fn settings(inputs: &Inputs<'_>, ask: &SettingsAsk) -> Result<Settings, (Sou
         }
         loader.load_files(&ask.over);
         let mut loaded = loader.finish();
-        secrets::refuse_by_facts(inputs.tree, &mut loaded);
+        secrets::refuse_by_facts(&mut loaded);
         let Loaded { files, sources, mut diagnostics, .. } = loaded;
         let mut root = Node::map(Span::start_of(FileId(0)), Vec::new());
         let mut advice = Vec::new();

@@ -3,9 +3,9 @@
 //! A top file may have levels, one an environment. All environments share one tree: a level says which of its files a peel
 //! gets there, and templates see the name as `saltenv`.
 
-use crate::load::{Loaded, Loader};
+use crate::load::{ByFacts, FactsIn, Loaded, Loader};
 use crate::template::with_renderer;
-use crate::{Inputs, Tree};
+use crate::{Inputs, Tree, reference};
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::node::Node;
 use zester_model::source::{Sources, Span};
@@ -52,8 +52,12 @@ pub fn references(
         let at = root.as_map().and_then(|map| map.iter().find(other)).map_or(root.span, |(key, _)| key.span);
         loader.diagnostics.differs("environments", at);
     }
-    let Assigned { references, by_facts } = found.unwrap_or_default();
-    loader.by_facts.extend(by_facts);
+    let Assigned { references, given } = found.unwrap_or_default();
+    if purpose == Purpose::Settings {
+        let by_facts = given.into_iter().filter_map(|given| given.by_facts(inputs.tree, loader));
+        let by_facts: Vec<ByFacts> = by_facts.collect();
+        loader.by_facts.extend(by_facts);
+    }
     references.into_iter().map(|(reference, at)| (reference, Some(at))).collect()
 }
 
@@ -129,8 +133,32 @@ fn named<'l, 'n>(
 #[derive(Default)]
 struct Assigned {
     references: Vec<(String, Span)>,
-    /// Those of them that it gets by what it says of itself, and the place of the target.
-    by_facts: Vec<(String, Span)>,
+    /// How it gets each of them, also twice.
+    given: Vec<Given>,
+}
+
+/// A reference that a target gives.
+struct Given {
+    reference: String,
+    at: Span,
+    target: Span,
+    by_id_only: bool,
+}
+
+impl Given {
+    /// Where what a peel says of itself decides: the target, or the template that wrote the line. A file that is missing is told
+    /// elsewhere.
+    fn by_facts(self, tree: &dyn Tree, loader: &Loader<'_, '_, '_>) -> Option<ByFacts> {
+        let templated =
+            || ["top.zy", "top.sls"].iter().any(|top| loader.is_by_facts(top, self.target, self.at));
+        let (at, by) = match self.by_id_only {
+            false => (self.target, FactsIn::Target),
+            true if templated() => (self.at, FactsIn::Template),
+            true => return None,
+        };
+        let path = reference::find(tree, &self.reference, None).ok()?;
+        Some(ByFacts { path, at, by })
+    }
 }
 
 /// What a level gives this peel.
@@ -153,9 +181,12 @@ fn assigned(
         match parsed {
             Some(parsed) if matches(&parsed, inputs) => {
                 for (reference, at) in references {
-                    if !parsed.by_id_only() {
-                        found.by_facts.push((reference.clone(), target.span));
-                    }
+                    found.given.push(Given {
+                        reference: reference.clone(),
+                        at,
+                        target: target.span,
+                        by_id_only: parsed.by_id_only(),
+                    });
                     if !found.references.iter().any(|(other, _)| *other == reference) {
                         found.references.push((reference, at));
                     }

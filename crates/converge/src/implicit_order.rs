@@ -5,6 +5,8 @@
 //! orders need no saying: a file comes after the state of its directory, its user, its group (S-58). Both follow from what the states claim, before anything is looked at, and become `auto` edges, which give way
 //! where they would close a cycle.
 
+mod clearing;
+
 use crate::plan::Resources;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -13,6 +15,9 @@ use zester_model::program::{Edge, Program, State};
 use zester_model::requisite::EdgeKind;
 use zester_model::source::Sources;
 use zester_resources::claims::{Claim, Claims, ManagedItem};
+
+/// What a path means on a machine; `true`: where a link at its end leads.
+pub type Meaning<'a> = dyn Fn(&Path, bool) -> PathBuf + 'a;
 
 /// What came of it beside the edges.
 #[derive(Default)]
@@ -34,7 +39,7 @@ pub fn add_implicit_order(
     program: &mut Program,
     bound: &Resources,
     sources: &Sources,
-    meant: Option<&dyn Fn(&Path) -> PathBuf>,
+    meant: Option<&Meaning<'_>>,
 ) -> ImplicitOrder {
     let claims: Vec<Claims> =
         bound.iter().map(|state| state.as_ref().map(|state| state.claims()).unwrap_or_default()).collect();
@@ -48,10 +53,14 @@ pub fn add_implicit_order(
     let editors = Editors::of(&claims);
     editors.one_after_the_other(&owners, &mut added);
     // On most machines every path means itself, and nothing is to be gone through a second time.
-    let meant = meant.filter(|meant| claims.iter().flat_map(Claims::paths).any(|path| meant(path) != path));
-    if let Some(meant) = meant {
-        let by_meaning: Vec<Claims> = claims.iter().map(|claims| claims.with_paths(meant)).collect();
-        let really = Owners::of(&by_meaning);
+    let means_another = |meant: &&Meaning<'_>| {
+        claims.iter().flat_map(Claims::paths).any(|(path, follows)| meant(path, follows) != path)
+    };
+    let by_meaning = meant
+        .filter(means_another)
+        .map(|meant| claims.iter().map(|claims| claims.with_paths(meant)).collect::<Vec<Claims>>());
+    if let Some(by_meaning) = &by_meaning {
+        let really = Owners::of(by_meaning);
         let states = |holders: &[Holder<'_>]| holders.iter().map(|(state, _)| *state).collect::<Vec<_>>();
         for item in &really.shared {
             let holders = really.holders(item);
@@ -60,8 +69,10 @@ pub fn add_implicit_order(
                 one_owner(program, sources, item, holders, &mut added, &mut implicit);
             }
         }
-        Editors::of(&by_meaning).one_after_the_other(&really, &mut added);
+        Editors::of(by_meaning).one_after_the_other(&really, &mut added);
     }
+    let really = by_meaning.as_ref().unwrap_or(&claims);
+    clearing::refuse_what_others_fill(program, sources, really, &mut implicit);
     let makers = DirMakers::of(&claims, &owners);
     for (state, claims) in claims.iter().enumerate() {
         if program.states.get(state).is_some_and(|state| state.attributes.auto_order) {
@@ -81,14 +92,20 @@ type Holder<'a> = (usize, &'a Claim);
 struct Owners<'a> {
     by_path: HashMap<&'a Path, Vec<Holder<'a>>>,
     by_thing: HashMap<&'a ManagedItem, Vec<Holder<'a>>>,
+    /// Those that share a directory with others, and put things into it all the same: what is unpacked there.
+    filling: HashMap<&'a Path, Vec<usize>>,
     /// The things that several decide about, in the order in which they are declared for the second time.
     shared: Vec<&'a ManagedItem>,
 }
 
 impl<'a> Owners<'a> {
     fn of(claims: &'a [Claims]) -> Owners<'a> {
-        let mut owners = Owners { by_path: HashMap::new(), by_thing: HashMap::new(), shared: Vec::new() };
+        let (by_path, by_thing, filling) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let mut owners = Owners { by_path, by_thing, filling, shared: Vec::new() };
         for (state, claims) in claims.iter().enumerate() {
+            for path in claims.edits.iter().filter(|_| claims.fills) {
+                owners.filling.entry(path).or_default().push(state);
+            }
             for owned in &claims.owned {
                 let holders = match &owned.item {
                     ManagedItem::Path(path) => owners.by_path.entry(path).or_default(),
@@ -116,6 +133,17 @@ impl<'a> Owners<'a> {
 
     fn of_path(&self, path: &Path) -> &[Holder<'a>] {
         self.by_path.get(path).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whoever decides about a directory, or puts things into it: both come before what lies inside (S-58).
+    fn managers(&self, path: &Path) -> Vec<usize> {
+        let deciding = self.of_path(path).iter().map(|(state, _)| *state);
+        deciding.chain(self.filling.get(path).into_iter().flatten().copied()).collect()
+    }
+
+    /// Those of the first of these paths that has any.
+    fn nearest<'p>(&self, paths: impl Iterator<Item = &'p Path>) -> Vec<usize> {
+        paths.map(|path| self.managers(path)).find(|managers| !managers.is_empty()).unwrap_or_default()
     }
 }
 
@@ -205,7 +233,7 @@ fn paths_of(claims: &Claims) -> impl Iterator<Item = &Path> {
 fn unowned_parents<'a>(path: &'a Path, owners: &Owners<'_>) -> impl Iterator<Item = &'a Path> {
     path.ancestors()
         .skip(1)
-        .take_while(|parent| parent.parent().is_some() && owners.of_path(parent).is_empty())
+        .take_while(|parent| parent.parent().is_some() && owners.managers(parent).is_empty())
 }
 
 /// S-58: after the states of its nearest directory, its user and its group, and after whoever makes its directory on the
@@ -221,8 +249,8 @@ fn after_parents_and_accounts(
         added.all(state, owners.holders(account));
     }
     for path in paths_of(claims) {
-        let nearest = path.ancestors().skip(1).map(|parent| owners.of_path(parent)).find(|at| !at.is_empty());
-        added.all(state, nearest.unwrap_or_default());
+        let nearest = owners.nearest(path.ancestors().skip(1));
+        nearest.into_iter().for_each(|before| added.one(state, before));
         match &claims.makes_parents {
             Some(how) => {
                 let others = unowned_parents(path, owners).filter_map(|parent| makers.before(parent, how));
@@ -251,8 +279,8 @@ fn after_what_it_needs(
     let needs = claims.needs.iter().map(|path| (path, parent(path)));
     let works_in = claims.works_in.iter().map(|path| (path, Some(path.clone())));
     for (path, directory) in needs.chain(works_in) {
-        let nearest = path.ancestors().map(|above| owners.of_path(above)).find(|at| !at.is_empty());
-        added.all(state, nearest.unwrap_or_default());
+        let nearest = owners.nearest(path.ancestors());
+        nearest.into_iter().for_each(|before| added.one(state, before));
         let maker = directory.and_then(|directory| makers.first(&directory));
         maker.into_iter().for_each(|other| added.one(state, other));
     }
@@ -367,4 +395,4 @@ impl ImplicitEdges {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

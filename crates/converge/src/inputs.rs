@@ -392,8 +392,12 @@ impl StateFileSource for StateFiles {
         self.inputs.tree.list(uri)
     }
 
-    fn managed_below(&self, directory: &Path) -> Vec<PathBuf> {
+    fn managed_below(&self, directory: &Path) -> Result<Vec<PathBuf>, Fault> {
         self.managed.below(directory)
+    }
+
+    fn fillers_of(&self, names: &[&Path]) -> usize {
+        self.managed.fillers_of(names)
     }
 
     fn reveal(&self, content: Vec<u8>) -> Result<Revealed, Fault> {

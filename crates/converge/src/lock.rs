@@ -28,6 +28,8 @@ const POLL: Duration = Duration::from_millis(50);
 /// How long the holder must have waited for the command that we belong to: a command that leaves us in the background is over in a
 /// moment.
 const AWAITED_FOR: Duration = Duration::from_secs(2);
+/// Processes above one another that are looked at.
+const ANCESTORS_MAX: usize = 1000;
 /// Bytes of a note that are read.
 const NOTE_BYTES_MAX: u64 = 64 * 1024;
 /// Runs that were killed and wait for a place in the history.
@@ -258,29 +260,46 @@ fn awaiting_us(file: &mut File) -> Option<String> {
     is_awaited_by(&note.life, &marks, me, family_of).then(|| note.words())
 }
 
-/// Marks are `<life>-<number>`, those of nested runs after a colon. They are inherited by what a command leaves running and so
-/// only say who may wait: a run waits for the leader of the group that it gave to its command, and is awaited itself by the
-/// run around it in the same way. Services that it adopted, once their command was over, have a session of their own.
+/// Marks are `<life>-<number>`, those of nested runs after a colon. They are inherited by what a command leaves running, and
+/// `su -` takes them away, so they only say which of the processes above us are runs. Whoever stands between, `timeout`, `setsid`
+/// or a shell, waits for what it started; a run waits for the leader of the group that it gave to its command, and not for
+/// what it adopted. Services that it adopted, once their command was over, have a session of their own.
 fn is_awaited_by(life: &str, marks: &str, me: u32, family_of: impl Fn(u32) -> Option<Family>) -> bool {
-    if life.is_empty() {
+    let run_of = |life: &str| life.split_once('-').and_then(|(pid, _)| pid.parse::<u32>().ok());
+    let lives = || marks.split(':').filter_map(|mark| mark.rsplit_once('-')).map(|(life, _)| life);
+    let Some(holder) = run_of(life) else { return false };
+    // A run before it had the same number.
+    if lives().any(|other| run_of(other) == Some(holder) && other != life) {
         return false;
     }
     let mut pid = me;
-    for mark in marks.rsplit(':') {
-        let of_life = mark.rsplit_once('-').map_or("", |(of_life, _)| of_life);
-        let run = of_life.split_once('-').and_then(|(pid, _)| pid.parse::<u32>().ok());
-        let leader = family_of(pid).and_then(|own| family_of(own.group));
-        let (Some(run), Some(leader)) = (run, leader) else { return false };
-        let session = family_of(run).map(|of_run| of_run.session);
-        if leader.parent != run || session != Some(leader.session) {
-            return false;
+    for _ in 0..ANCESTORS_MAX {
+        let Some(own) = family_of(pid) else { return false };
+        // A leader that ended, or that somebody else started, was nobody's command.
+        let leader = family_of(own.group);
+        let above = match leader {
+            Some(leader) if is_run(leader.parent, holder, lives().filter_map(run_of)) => leader.parent,
+            _ => own.parent,
+        };
+        if is_run(above, holder, lives().filter_map(run_of)) {
+            let session = family_of(above).map(|run| run.session);
+            if leader.is_none_or(|leader| leader.parent != above || Some(leader.session) != session) {
+                return false;
+            }
         }
-        if of_life == life {
+        if above == holder {
             return true;
         }
-        pid = run;
+        if above <= 1 {
+            return false;
+        }
+        pid = above;
     }
     false
+}
+
+fn is_run(pid: u32, holder: u32, mut marked: impl Iterator<Item = u32>) -> bool {
+    pid == holder || marked.any(|run| run == pid)
 }
 
 /// Whom a process belongs to.
@@ -426,7 +445,8 @@ mod tests {
     #[rule("S-42")]
     fn s42_a_run_knows_the_run_that_waits_for_the_command_it_belongs_to() {
         // 17 runs 20, whose group holds 21; 9 runs 16, whose group holds 17. The leader 40 of 41 has ended, and 50 is a
-        // service that 17 adopted.
+        // service that 17 adopted, with a child of its own. 21 runs 60, a `timeout` in a group of its own, and that runs 61; 62 is what
+        // `setsid` made of a child of 21.
         let family_of = |pid| {
             let (parent, group, session) = match pid {
                 9 => (1, 9, 9),
@@ -438,6 +458,10 @@ mod tests {
                 30 => (1, 30, 9),
                 41 => (17, 40, 9),
                 50 => (17, 50, 50),
+                51 => (50, 51, 50),
+                60 => (21, 60, 9),
+                61 => (60, 60, 9),
+                62 => (21, 62, 62),
                 _ => return None,
             };
             Some(Family { parent, group, session })
@@ -448,9 +472,16 @@ mod tests {
         assert!(!awaited("17-4242", "17-4242-3", 31), "a group that somebody else leads");
         assert!(!awaited("17-4242", "17-4242-3", 41), "its command is over");
         assert!(!awaited("17-4242", "17-4242-3", 50), "a service");
-        for (marks, life) in
-            [("", "17-4242"), ("17-4242-3", ""), ("17-4242-3", "17-424"), ("117-4242-3", "17-4242")]
-        {
+        for inside in [21, 61, 62] {
+            assert!(awaited("17-4242", "17-4242-3", inside), "{inside}");
+            assert!(awaited("9-1", "9-1-1:17-4242-3", inside), "{inside}: the run around it");
+            assert!(awaited("17-4242", "", inside), "{inside}: `su -` clears the environment");
+        }
+        for marks in ["17-4242-3", "9-1-1:17-4242-3", ""] {
+            assert!(!awaited("17-4242", marks, 51), "a service has children: {marks}");
+        }
+        assert!(!awaited("9-1", "9-1-1:17-4242-3", 51), "nor does the run around it wait for them");
+        for (marks, life) in [("17-4242-3", ""), ("17-4242-3", "17-424"), ("117-4242-3", "7-4242")] {
             assert!(!awaited(life, marks, 21), "{marks} {life}");
         }
         let own = super::family_of(std::process::id()).unwrap();

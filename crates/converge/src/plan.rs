@@ -3,7 +3,7 @@
 //! All problems of all stages are reported together; a plan exists only when there are none.
 
 use crate::error::Error;
-use crate::implicit_order::add_implicit_order;
+use crate::implicit_order::{Meaning, add_implicit_order};
 use crate::inputs::{CompileRequest, Inputs};
 use crate::journal::{PendingRefresh, PendingRefreshes};
 use crate::local_host::LocalHost;
@@ -13,7 +13,7 @@ use crate::real_places::RealPlaces;
 use crate::scope;
 use crate::secrets;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_compile::{Compiled, differences};
@@ -78,7 +78,7 @@ impl Plan {
         let known =
             Known { facts: Arc::new(inputs.facts.clone()), settings: Arc::new(inputs.settings.clone()) };
         let places = RealPlaces::default();
-        let meant = |path: &Path| places.of(path);
+        let meant = |path: &Path, follows: bool| places.of(path, follows);
         match bind_and_graph(&mut program, &sources, diagnostics, &known, Some(&meant)) {
             Ok(Joined { bound, graph, mut warnings, .. }) => {
                 // What a file for Salt was forgiven (S-49).
@@ -253,7 +253,7 @@ pub(crate) fn bind_and_graph(
     sources: &Sources,
     mut diagnostics: Vec<Diagnostic>,
     known: &Known,
-    meant: Option<&dyn Fn(&Path) -> PathBuf>,
+    meant: Option<&Meaning<'_>>,
 ) -> Result<Joined, Vec<Diagnostic>> {
     diagnostics.extend(program.states.iter().filter_map(secret_name));
     let bound: Resources = program.states.iter().map(|state| bind(state, known, &mut diagnostics)).collect();

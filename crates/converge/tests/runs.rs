@@ -292,6 +292,15 @@ async fn s57_a_directory_that_another_state_fills_and_files_under_another_name_s
          @T@/alias/y.conf:\n  file.managed: [{content: y}]\n\
          out:\n  file.directory: [{path: @T@/out}, {clean: true}]\n",
     );
+    // Where nothing is forgiven, it is an error.
+    let Err(Error::Diagnostics { diagnostics, .. }) = scratch.run(Mode::Apply).await else {
+        panic!("it ran")
+    };
+    assert!(
+        diagnostics[0].message.contains("`clean` of file.directory:only removes nothing"),
+        "{diagnostics:?}"
+    );
+    fs::rename(scratch.path("states/c.zy"), scratch.path("states/c.sls")).unwrap();
     fs::create_dir(scratch.path("states/from")).unwrap();
     fs::write(scratch.path("states/from/file"), "file").unwrap();
     fs::create_dir(scratch.path("out")).unwrap();
@@ -306,6 +315,51 @@ async fn s57_a_directory_that_another_state_fills_and_files_under_another_name_s
     assert!(scratch.path("copy/file").exists() && scratch.path("out/y.conf").exists());
     assert!(!scratch.path("out/stray").exists());
     assert_eq!(scratch.run(Mode::Apply).await.unwrap().changed, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-57", "S-30")]
+async fn s57_what_a_state_above_fills_and_what_others_need_is_not_cleared_away() {
+    let scratch = Scratch::with(
+        "all:\n  file.recurse: [{path: @T@/all}, {source: salt://from}]\n\
+         part:\n  file.directory: [{path: @T@/all/sub}, {clean: true}]\n\
+         same:\n  file.recurse: [{path: @T@/all/sub/deep}, {source: salt://more}, {clean: true}]\n\
+         build:\n  cmd.run: [{command: \"echo built > @T@/tree/built\"}, {creates: @T@/tree/built}]\n\
+         tree:\n  file.directory: [{path: @T@/tree}, {clean: true}]\n",
+    );
+    fs::rename(scratch.path("states/c.zy"), scratch.path("states/c.sls")).unwrap();
+    for directory in ["states/from/sub/deep", "states/more", "tree"] {
+        fs::create_dir_all(scratch.path(directory)).unwrap();
+    }
+    for file in ["states/from/sub/file", "states/from/sub/deep/file", "states/more/more", "tree/stray"] {
+        fs::write(scratch.path(file), "").unwrap();
+    }
+    fs::write(scratch.path("tree/built"), "before").unwrap();
+    let applied = scratch.run(Mode::Apply).await.unwrap();
+    assert_eq!(applied.failed, 0, "{applied:?}");
+    for stays in ["all/sub/file", "all/sub/deep/file", "all/sub/deep/more"] {
+        assert!(scratch.path(stays).exists(), "{stays}");
+    }
+    assert_eq!(fs::read_to_string(scratch.path("tree/built")).unwrap(), "before");
+    assert!(!scratch.path("tree/stray").exists());
+    assert_eq!(scratch.run(Mode::Apply).await.unwrap().changed, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-57")]
+async fn s57_a_file_behind_links_at_the_end_of_a_path_is_one_file() {
+    let scratch = Scratch::with(
+        "one:\n  file.managed: [{path: @T@/file}, {content: one}]\n\
+         two:\n  file.managed: [{path: @T@/link}, {content: two}]\n",
+    );
+    fs::write(scratch.path("file"), "before").unwrap();
+    std::os::unix::fs::symlink("file", scratch.path("middle")).unwrap();
+    std::os::unix::fs::symlink(scratch.path("middle"), scratch.path("link")).unwrap();
+    let Err(Error::Diagnostics { diagnostics, .. }) = scratch.run(Mode::Apply).await else {
+        panic!("it ran")
+    };
+    assert!(diagnostics[0].message.contains("want different things of"), "{diagnostics:?}");
+    assert_eq!(fs::read_to_string(scratch.path("file")).unwrap(), "before");
 }
 
 fn strings(words: &[&str]) -> Vec<String> {

@@ -201,6 +201,8 @@ pub const LEASE_LOOK: Duration = Duration::from_millis(500);
 pub const PUBLISH_LOOK: Duration = Duration::from_millis(500);
 /// A directory that changes is published once nothing changed in it for so long.
 pub const PUBLISH_QUIET: Duration = Duration::from_millis(200);
+/// Within which the system tells of a change to a directory that was read.
+pub const PUBLISH_TOLD: Duration = Duration::from_millis(30);
 /// How often a directory is read through although nobody told that it changed.
 pub const PUBLISH_EVERY: Duration = Duration::from_secs(300);
 /// A directory that changes for so long is told, and goes on being waited for.

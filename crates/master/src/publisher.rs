@@ -18,7 +18,9 @@ pub use source::{Checkout, OriginTree, Source, TreeOrigin};
 
 use crate::core::Core;
 use crate::held_lease::{HeldLease, LeaseKeeper};
-use crate::limits::{CHANGES_NAMED, INDEX_POLL, INDEX_WAIT, PUBLISH_LOOK, PUBLISH_QUIET, PUBLISH_RESTLESS};
+use crate::limits::{
+    CHANGES_NAMED, INDEX_POLL, INDEX_WAIT, PUBLISH_LOOK, PUBLISH_QUIET, PUBLISH_RESTLESS, PUBLISH_TOLD,
+};
 use first_rules::FirstRules;
 use report::{bare, changes, first_words, published_event, report};
 use rest::{Calm, Changes, Rest, watch};
@@ -247,7 +249,16 @@ impl PublisherTask {
     async fn look(&mut self, at: usize, holds: bool) {
         let Some(source) = self.sources.get(at).map(|tracked| tracked.source.clone()) else { return };
         let what = source.published.as_str();
-        let state = match Ready::of(&source).await {
+        let counted = self.changes_of(at);
+        let read = Ready::of(&source).await;
+        if self.changed_since(at, counted).await {
+            // Part of it may be of before and part of after. It is looked at once it rests again.
+            if let Some(tracked) = self.sources.get_mut(at) {
+                tracked.next = Instant::now();
+            }
+            return;
+        }
+        let state = match read {
             Ok(ready) => self.look_at(at, &ready, holds).await,
             Err(why) => Err(format!("{what} are not published: {why}")),
         };
@@ -258,6 +269,18 @@ impl PublisherTask {
             Ok(()) => self.core.health.set(check_of(source.published), State::Up),
             Err(why) => self.complain(&source, &why),
         }
+    }
+
+    fn changes_of(&self, at: usize) -> u64 {
+        self.sources.get(at).map_or(0, |tracked| tracked.changes.load(Ordering::Relaxed))
+    }
+
+    /// Whether a directory changed while it was read; a moment later, because the system tells of a change behind it.
+    async fn changed_since(&self, at: usize, counted: u64) -> bool {
+        if self.sources.get(at).is_some_and(|tracked| tracked.source.watched().next().is_some()) {
+            sleep(PUBLISH_TOLD).await;
+        }
+        self.changes_of(at) != counted
     }
 
     fn complain(&self, source: &Source, why: &str) {
@@ -489,16 +512,21 @@ impl PublisherTask {
         }
         self.sources.iter_mut().for_each(Tracked::look_for_rest);
         if let Some(changes) = self.sources.iter().find(|tracked| !tracked.rests()) {
-            let why = format!("files of {} change just now; ask again", changes.source.origin.words());
-            return Err(Refusal::new(RefusalKind::Unavailable, why));
+            return Err(changes_now(&changes.source));
         }
         self.sources.iter().for_each(|tracked| tracked.source.origin.look_anew());
         let mut reports = Vec::new();
         for at in 0..self.sources.len() {
             let Some(source) = self.sources.get(at).map(|tracked| tracked.source.clone()) else { continue };
+            let counted = self.changes_of(at);
             let ready = match self.settings_for(source.published).await {
                 Ok(settings) => Ready::of(&source).await.map(|ready| (ready, settings)),
                 Err(why) => Err(why),
+            };
+            let ready = match self.changed_since(at, counted).await {
+                true if reports.is_empty() => return Err(changes_now(&source)),
+                true => Err(changes_now(&source).message),
+                false => ready,
             };
             let report = match ready {
                 Ok((ready, settings)) => {
@@ -669,6 +697,11 @@ fn told_with(
         }
         Ok(PublishReport { reason, ..report(ready, PublishStatus::Refused, 0) })
     })
+}
+
+fn changes_now(source: &Source) -> Refusal {
+    let why = format!("files of {} change just now; ask again", source.origin.words());
+    Refusal::new(RefusalKind::Unavailable, why)
 }
 
 fn refusal(error: Error) -> Refusal {

@@ -358,6 +358,24 @@ async fn s36_the_cache_comes_first_then_the_baked_directory_after_five_looks() {
     assert_eq!(dirs.choose(true).await.unwrap().path, live, "files in it are enough");
 }
 
+#[tokio::test]
+#[rule("S-36", "S-37")]
+async fn s36_a_tree_that_was_published_empty_hides_no_baked_directory() {
+    let (link, dir) = (bus().await, tempfile::tempdir().unwrap());
+    let (live, baked) = (dir.path().join("states"), dir.path().join("baked"));
+    let cache = Arc::new(DiskCache::open(&live).unwrap());
+    let dirs = StatesDirs { cache: Some(cache.clone()), baked: Some(baked.clone()) };
+    publish(&link, &files(&[("a.zy", "1")])).await;
+    look(&link, &cache).await.unwrap();
+    assert!(dirs.choose(true).await.unwrap().pinned.is_some());
+    publish(&link, &files(&[])).await;
+    look(&link, &cache).await.unwrap();
+    assert!(dirs.choose(true).await.is_none(), "there is neither");
+    std::fs::create_dir(&baked).unwrap();
+    assert_eq!(dirs.choose(true).await.unwrap().path, baked);
+    assert_eq!(dirs.choose(false).await.unwrap().path, baked);
+}
+
 /// Each of the later looks counts: files that come just before one of them are found by it.
 #[tokio::test(start_paused = true)]
 #[rule("S-36")]

@@ -251,7 +251,7 @@ impl Resource for Install {
     }
 
     fn claims(&self) -> Claims {
-        Claims::of(claim(&self.name)).needs([self.path.0.as_path()])
+        Claims::of(claim(&self.name)).needs([self.path.0.as_path()]).holds([self.link.0.as_path()])
     }
 }
 
@@ -297,7 +297,7 @@ impl Resource for Set {
     }
 
     fn claims(&self) -> Claims {
-        Claims::of(claim(&self.name).with("chosen", Some(text(&self.path))))
+        Claims::of(claim(&self.name).with("chosen", Some(text(&self.path)))).holds([self.path.0.as_path()])
     }
 }
 

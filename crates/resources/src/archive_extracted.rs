@@ -175,7 +175,7 @@ impl Extracted {
             finder = self.found(cx, top, &directory, whole.iter().map(wanted))?;
         }
         if self.clean {
-            let of_others = KeptPaths::below(cx, &self.path, top);
+            let of_others = KeptPaths::below(cx, &self.path, top, true)?;
             find_strays(cx.host, top, &listed, &of_others, &mut finder)?;
         }
         let owner = ownership::wanted(cx.host, self.user.as_deref(), self.group.as_deref(), None)?;
@@ -292,6 +292,8 @@ impl FileResource for Extracted {
         let how: (Option<u32>, _, _) = (None, &self.user, &self.group);
         Claims::default()
             .edits(&self.path)
+            .fills()
+            .clears(self.clean)
             .accounts(self.user.as_deref(), self.group.as_deref())
             .needs(sources)
             .makes_parents(true, how)

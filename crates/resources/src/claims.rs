@@ -82,8 +82,17 @@ pub struct Claims {
     pub accounts: Vec<ManagedItem>,
     /// Paths that it looks at and does not decide about: whoever does comes first.
     pub needs: Vec<PathBuf>,
+    /// Paths that must not go with what is nobody's, though it says nothing of what lies inside, and nobody waits for them: a
+    /// home, the link of an alternative.
+    pub holds: Vec<PathBuf>,
     /// The directory that its command runs in, which must be there first.
     pub works_in: Option<PathBuf>,
+    /// A link at the end of its paths is followed: what it leads to is what it decides about.
+    pub follows: bool,
+    /// All that lies inside its paths may be its own, and only it knows what is.
+    pub fills: bool,
+    /// It removes from its paths what is nobody's.
+    pub clears: bool,
     /// `makedirs`: missing parents are made, like this.
     pub makes_parents: Option<String>,
 }
@@ -110,29 +119,30 @@ impl Claims {
         self
     }
 
-    /// The same by what its paths mean on a machine, where that is known.
-    pub fn with_paths(&self, meant: &dyn Fn(&Path) -> PathBuf) -> Claims {
+    /// The same by what its paths mean on a machine, where that is known: a path, and whether a link at its end is followed. Edits
+    /// follow it.
+    pub fn with_paths(&self, meant: &dyn Fn(&Path, bool) -> PathBuf) -> Claims {
         let owned = |claim: &Claim| {
             let item = match &claim.item {
-                ManagedItem::Path(path) => ManagedItem::Path(meant(path)),
+                ManagedItem::Path(path) => ManagedItem::Path(meant(path, self.follows)),
                 other => other.clone(),
             };
             Claim { item, intent: claim.intent.clone() }
         };
         Claims {
             owned: self.owned.iter().map(owned).collect(),
-            edits: self.edits.iter().map(|path| meant(path)).collect(),
+            edits: self.edits.iter().map(|path| meant(path, true)).collect(),
             ..self.clone()
         }
     }
 
-    /// The paths that it decides about or edits.
-    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+    /// The paths that it decides about or edits, and whether a link at their end is followed.
+    pub fn paths(&self) -> impl Iterator<Item = (&Path, bool)> {
         let owned = self.owned.iter().filter_map(|claim| match &claim.item {
-            ManagedItem::Path(path) => Some(path.as_path()),
+            ManagedItem::Path(path) => Some((path.as_path(), self.follows)),
             _ => None,
         });
-        owned.chain(self.edits.iter().map(PathBuf::as_path))
+        owned.chain(self.edits.iter().map(|path| (path.as_path(), true)))
     }
 
     /// Whether it decides about anything, or edits it.
@@ -144,6 +154,25 @@ impl Claims {
     pub(crate) fn needs<'a>(mut self, paths: impl IntoIterator<Item = &'a Path>) -> Claims {
         self.needs.extend(paths.into_iter().filter(|path| path.is_absolute()).map(as_meant));
         self
+    }
+
+    /// Paths that it would miss.
+    pub(crate) fn holds<'a>(mut self, paths: impl IntoIterator<Item = &'a Path>) -> Claims {
+        self.holds.extend(paths.into_iter().map(as_meant));
+        self
+    }
+
+    /// A state that puts things into its directories that no other state can tell from what is nobody's.
+    pub(crate) fn fills(self) -> Claims {
+        Claims { fills: true, ..self }
+    }
+
+    pub(crate) fn follows(self, follows: bool) -> Claims {
+        Claims { follows, ..self }
+    }
+
+    pub(crate) fn clears(self, clears: bool) -> Claims {
+        Claims { clears, ..self }
     }
 
     pub(crate) fn works_in(mut self, directory: Option<&Path>) -> Claims {

@@ -49,10 +49,14 @@ pub trait StateFileSource: Send + Sync {
     fn to_yaml(&self, _value: &serde_json::Value) -> Result<String, Fault> {
         Err(Fault::new(FaultKind::Unsupported, "YAML cannot be written here"))
     }
-    /// Paths below a directory that states of this run decide about or edit, each from the directory on. An empty one: a state
-    /// that is no `file.directory` decides about the directory and so about what lies inside.
-    fn managed_below(&self, _directory: &Path) -> Vec<PathBuf> {
-        Vec::new()
+    /// Paths below a directory that states of this run decide about, edit or need, each from the directory on.
+    fn managed_below(&self, _directory: &Path) -> Result<Vec<PathBuf>, Fault> {
+        Ok(Vec::new())
+    }
+    /// How many states of this run put things into a directory that only they know, or into one above it. All its names count
+    /// as one.
+    fn fillers_of(&self, _names: &[&Path]) -> usize {
+        0
     }
     /// Content as it is to be written: with the secrets that its placeholders stand for (D-15).
     fn reveal(&self, content: Vec<u8>) -> Result<Revealed, Fault> {

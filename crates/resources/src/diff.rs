@@ -1,6 +1,7 @@
 //! What changes in a file, in words that a human can judge.
 
 use similar::{Algorithm, TextDiff};
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 use zester_model::limits::{DIFF_BYTES_MAX, DIFF_LINES_MAX};
@@ -38,15 +39,19 @@ pub(crate) fn of_content(path: &Path, before: Option<&[u8]>, after: &[u8]) -> St
 }
 
 /// The same for a file that not everybody may read: what goes is not shown, it may be the secret of yesterday. Of an edit,
-/// which knows what it adds and not what is around it, only lines are shown that replace no other.
+/// which knows what it adds and not what is around it, only lines are shown that replace no other and that were nowhere before.
 pub(crate) fn of_private(path: &Path, before: &[u8], after: &[u8], edits: bool) -> String {
     let text = of_content(path, Some(before), after);
     let mut shown = String::with_capacity(text.len());
     let mut replaces = false;
+    let old = String::from_utf8_lossy(before);
+    let old: HashSet<&str> = old.lines().map(str::trim).collect();
+    let was_there = |line: &str| line.get(1..).is_some_and(|line| old.contains(line.trim()));
     for (at, line) in text.split_inclusive('\n').enumerate() {
         let sort = line.chars().next().unwrap_or(' ');
         replaces = sort == '-' || (sort == '+' && replaces);
-        let hidden = at > 1 && (sort == '-' || (edits && (sort == ' ' || (sort == '+' && replaces))));
+        let hidden = at > 1
+            && (sort == '-' || (edits && (sort == ' ' || (sort == '+' && (replaces || was_there(line))))));
         match hidden {
             true => shown.extend([sort].into_iter().chain(NOT_SHOWN.chars())),
             false => shown.push_str(line),
@@ -68,6 +73,7 @@ fn capped(text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
     fn a_text_shows_its_lines_and_a_binary_only_its_size() {
@@ -76,6 +82,19 @@ mod tests {
         assert_eq!(diff, "--- /f\n+++ /f\n@@ -1,2 +1,2 @@\n-old\n+new\n same\n");
         assert_eq!(of_content(path, Some(b"a\0"), b"abc"), "binary file, 2 bytes → 3 bytes\n");
         assert!(of_content(path, None, b"x\n").starts_with("--- /dev/null\n+++ /f\n"));
+    }
+
+    #[test]
+    #[rule("S-30")]
+    fn s30_a_private_line_that_an_edit_moves_is_not_shown_as_a_new_one() {
+        let before = b"  password hunter2\nalpha\nbeta\ngamma\n";
+        let after = b"alpha\nbeta\ngamma\npassword hunter2\nnew\n";
+        let diff = of_private(Path::new("/f"), before, after, true);
+        assert!(!diff.contains("hunter2") && !diff.contains("alpha"), "{diff}");
+        assert!(diff.contains("\n+new\n"), "{diff}");
+        // A state that has the whole content has every line of it.
+        let diff = of_private(Path::new("/f"), before, after, false);
+        assert!(diff.contains("+password hunter2") && !diff.contains("-  password"), "{diff}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::claims::Claims;
 use crate::context::{Applying, BlobStore, Checking, Explanation, Reverting};
 use crate::file_resource::{FileDrift, FileResource};
 use crate::params::{Absolute, Invalid, params};
-use crate::path_change::{PathChange, at_current_top, unrestored};
+use crate::path_change::{PathChange, at_current_top, remove_seen, unrestored};
 use crate::path_state::PathState;
 use crate::tree;
 use serde::{Deserialize, Serialize};
@@ -166,13 +166,7 @@ impl Absent {
 
 impl Drift {
     fn act(&self, host: &dyn HostWrite) -> Result<(), Fault> {
-        for PathChange { path, before, .. } in self.steps.iter().rev() {
-            match before {
-                PathState::Directory { .. } => host.remove_directory(path)?,
-                _ => host.remove_file(path)?,
-            }
-        }
-        Ok(())
+        self.steps.iter().rev().try_for_each(|step| remove_seen(host, &step.path, &step.before))
     }
 }
 

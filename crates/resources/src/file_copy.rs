@@ -135,6 +135,7 @@ impl FileResource for Copy {
             .with("user", self.user.as_ref())
             .with("group", self.group.as_ref());
         Claims::of(owned)
+            .fills()
             .accounts(self.user.as_deref(), self.group.as_deref())
             .needs([&*self.source])
             .makes_parents(self.makedirs, (self.dir_mode, &self.user, &self.group))

@@ -7,7 +7,9 @@ use crate::file_resource::{FileDrift, FileResource, only_done};
 use crate::kept_paths::KeptPaths;
 use crate::ownership;
 use crate::params::{Absolute, Invalid, Mode, PathPattern, params};
-use crate::path_change::{PathChange, at_current_top, rights_of, set_attributes, unrestored};
+use crate::path_change::{
+    PathChange, at_current_top, remove_seen, rights_of, set_attributes, unrestored,
+};
 use crate::path_state::PathState;
 use crate::path_text;
 use crate::tree;
@@ -151,7 +153,10 @@ impl Directory {
         if !self.children_only {
             found.push(self.step(host, path, &meta, [true; 3])?)?;
         }
-        let of_others = self.clean.then(|| KeptPaths::below(cx, &self.path, path));
+        let of_others = match self.clean {
+            true => Some(KeptPaths::below(cx, &self.path, path, false)?),
+            false => None,
+        };
         let filled = of_others.as_ref().is_some_and(KeptPaths::is_filled);
         let strays = match &of_others {
             Some(of_others) if !filled => self.strays(cx, path, of_others)?,
@@ -318,16 +323,13 @@ impl Drift {
     /// Notes the step of a directory that somebody else has made meanwhile; nothing in the place of one that it made.
     fn take_steps(&self, host: &dyn HostWrite, met: &mut Option<Option<PathChange>>) -> Result<(), Fault> {
         for PathChange { path, before, .. } in self.steps.iter().rev().filter(|step| goes(step)) {
-            match before {
-                PathState::Directory { .. } => host.remove_directory(path)?,
-                _ => host.remove_file(path)?,
-            }
+            remove_seen(host, path, before)?;
         }
         for PathChange { path, before, after, .. } in self.steps.iter().filter(|step| !goes(step)) {
             let owner = after.owner().unwrap_or_else(|| host.me());
             match (before, after) {
                 (PathState::File { .. } | PathState::Link { .. }, PathState::Directory { mode, .. }) => {
-                    host.remove_file(path)?;
+                    remove_seen(host, path, before)?;
                     host.make_directory(path, *mode, owner)?;
                 }
                 (PathState::Absent, PathState::Directory { mode, .. }) => {
@@ -401,6 +403,8 @@ impl FileResource for Directory {
             .with("clean", self.clean.then_some(true));
         let how: (Option<Mode>, _, _) = (None, &self.user, &self.group);
         Claims::of(owned)
+            .follows(true)
+            .clears(self.clean)
             .accounts(self.user.as_deref(), self.group.as_deref())
             .makes_parents(self.makedirs, how)
     }
@@ -410,6 +414,11 @@ impl FileResource for Directory {
         if self.file_mode.is_some() && !self.recurse.contains(&Recurse::Mode) {
             let message = "it means nothing without `recurse: [mode]`".to_string();
             invalid.push(Invalid { parameter: "file_mode", message, hint: None });
+        }
+        if self.clean && self.max_depth.is_some() {
+            let invalid_depth = Invalid::new("max_depth", "`clean` clears away at every depth");
+            let hint = "name with `exclude_pat` what is to stay".to_string();
+            invalid.push(Invalid { hint: Some(hint), ..invalid_depth });
         }
         if self.clean && self.path.parent().is_none() {
             invalid.push(Invalid::new("clean", "`/` is never emptied"));

@@ -101,6 +101,7 @@ impl Drift {
     fn act(&self, host: &dyn HostWrite) -> Result<CreatedDirs, Fault> {
         let mut made = CreatedDirs::new();
         created_dirs::make_then(host, &self.made, &mut made, || {
+            self.step.before.still_at(host, &self.step.path)?;
             host.put_hard_link(&self.step.path, &self.target)
         })?;
         Ok(made)

@@ -195,6 +195,7 @@ impl FileResource for Managed {
             .with("group", self.group.as_ref());
         let sources = self.source.iter().map(|source| source::local_name(source));
         Claims::of(owned)
+            .follows(self.follow_symlinks)
             .accounts(self.user.as_deref(), self.group.as_deref())
             .needs(sources.map(Path::new))
             .makes_parents(self.makedirs, (self.dir_mode, &self.user, &self.group))

@@ -206,7 +206,7 @@ impl Recurse {
         kept: &BTreeSet<&Path>,
         finder: &mut Finder<'_>,
     ) -> Result<(), Fault> {
-        let of_others = KeptPaths::below(cx, &self.path, top);
+        let of_others = KeptPaths::below(cx, &self.path, top, true)?;
         let below = |path: &Path| path.strip_prefix(top).ok().and_then(Path::to_str).map(str::to_string);
         let mut found: Vec<(PathBuf, Meta)> = Vec::new();
         let mut spared: Vec<PathBuf> = Vec::new();
@@ -305,6 +305,9 @@ impl FileResource for Recurse {
             .with("clean", Some(self.clean));
         let how: (Option<Mode>, _, _) = (self.dir_mode, &self.user, &self.group);
         Claims::of(owned)
+            .follows(true)
+            .fills()
+            .clears(self.clean)
             .accounts(self.user.as_deref(), self.group.as_deref())
             .needs(self.local())
             .makes_parents(true, how)

@@ -5,7 +5,7 @@ use crate::context::{Applying, BlobStore, Checking, Explanation, Reverting};
 use crate::created_dirs::{self, CreatedDirs};
 use crate::file_resource::{FileDrift, FileResource};
 use crate::params::{Absolute, Invalid, params};
-use crate::path_change::PathChange;
+use crate::path_change::{PathChange, remove_seen};
 use crate::path_state::PathState;
 use crate::{path_text, tree};
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,7 @@ impl Move {
             if let Some(replaced) = &self.replaced
                 && host.stat(&replaced.path)?.is_some()
             {
-                host.remove_file(&replaced.path)?;
+                remove_seen(host, &replaced.path, &replaced.before)?;
             }
             host.rename(&self.from, &self.to)
         })
@@ -170,6 +170,7 @@ impl FileResource for Rename {
     fn claims(&self) -> Claims {
         let how: (Option<u32>, Option<&str>, Option<&str>) = (None, None, None);
         Claims::of(Claims::path(&self.path, "renamed").with("source", Some(&self.source.0)))
+            .fills()
             .needs([&*self.source])
             .makes_parents(self.makedirs, how)
     }

@@ -203,6 +203,7 @@ impl FileResource for Serialize {
             .with("user", self.user.as_ref())
             .with("group", self.group.as_ref());
         Claims::of(owned)
+            .follows(true)
             .accounts(self.user.as_deref(), self.group.as_deref())
             .makes_parents(self.makedirs, (self.dir_mode, &self.user, &self.group))
     }

@@ -105,13 +105,16 @@ impl Drift {
         let PathChange { path, before, after, .. } = &self.step;
         let PathState::Link { target, uid, gid } = after else { return Ok(made) };
         let owner = Owner { uid: *uid, gid: *gid };
-        created_dirs::make_then(host, &self.made, &mut made, || match before {
-            PathState::Link { target: present, .. } if present == target => host.set_owner(path, owner),
-            PathState::Directory { .. } => {
-                host.remove_directory(path)?;
-                host.put_link(path, target, owner)
+        created_dirs::make_then(host, &self.made, &mut made, || {
+            before.still_at(host, path)?;
+            match before {
+                PathState::Link { target: present, .. } if present == target => host.set_owner(path, owner),
+                PathState::Directory { .. } => {
+                    host.remove_directory(path)?;
+                    host.put_link(path, target, owner)
+                }
+                _ => host.put_link(path, target, owner),
             }
-            _ => host.put_link(path, target, owner),
         })?;
         Ok(made)
     }

@@ -11,7 +11,7 @@ use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use zester_host::overlay::Overlay;
-use zester_host::{Act, Fault, FileKind, HostRead, HostWrite, Meta, NewFile};
+use zester_host::{Act, Fault, FileKind, HostRead, HostWrite, Meta, NewFile, Seen};
 
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
@@ -116,7 +116,8 @@ impl Drift {
             if *before == PathState::Absent
                 && let PathState::File { mode, .. } = after
             {
-                host.put_file(path, &NewFile { content: &[], mode: *mode, owner: host.me() })?;
+                let empty = NewFile { content: &[], mode: *mode, owner: host.me() };
+                host.put_file_over(path, &empty, Seen::Nothing)?;
             }
             match &self.times {
                 Some((_, after)) => host.set_times(path, after.atime_ns.into(), after.mtime_ns.into()),
@@ -140,7 +141,7 @@ impl FileResource for Touched {
             .with("atime", self.atime.map(f64::to_bits))
             .with("mtime", self.mtime.map(f64::to_bits));
         let how: (Option<Mode>, Option<&String>, Option<&String>) = (None, None, None);
-        Claims::of(owned).makes_parents(self.makedirs, how)
+        Claims::of(owned).follows(true).makes_parents(self.makedirs, how)
     }
 
     fn validate(&self) -> Vec<Invalid> {

@@ -137,6 +137,7 @@ fn needs(
     is: &'static str,
 ) -> Claims {
     Claims::of(Claims::path(target, is).with("source", Some(name)))
+        .fills()
         .accounts(user, None)
         .needs(identity.map(|path| &**path).into_iter().chain([Path::new(name)]))
 }

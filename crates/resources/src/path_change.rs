@@ -368,6 +368,12 @@ fn lost(path: &Path) -> Fault {
     Fault::new(FaultKind::NotFound, format!("the former content of {} was not kept", path.display()))
 }
 
+/// Removes what was looked at, and nothing that somebody else put there or wrote since (S-31).
+pub(crate) fn remove_seen(host: &dyn HostWrite, path: &Path, seen: &PathState) -> Result<(), Fault> {
+    seen.still_at(host, path)?;
+    remove(host, path, seen)
+}
+
 fn remove(host: &dyn HostWrite, path: &Path, now: &PathState) -> Result<(), Fault> {
     match now {
         PathState::Absent => Ok(()),

@@ -4,7 +4,7 @@ use crate::context::{Applying, BlobStore, Explanation, Reverting};
 use crate::created_dirs::{self, CreatedDirs};
 use crate::diff;
 use crate::file_resource::{FileDrift, only_done};
-use crate::path_change::{PathChange, at_current_top, rights_of, set_attributes, unrestored};
+use crate::path_change::{PathChange, at_current_top, remove_seen, rights_of, set_attributes, unrestored};
 use crate::path_state::PathState;
 use crate::path_text;
 use serde::{Deserialize, Serialize};
@@ -282,11 +282,7 @@ impl TreeChange {
     ) -> Result<(), Fault> {
         let goes = |step: &&Step| step.change.after == PathState::Absent;
         for Step { change: PathChange { path, before, .. }, .. } in self.steps.iter().rev().filter(goes) {
-            before.still_at(host, path)?;
-            match before {
-                PathState::Directory { .. } => host.remove_directory(path)?,
-                _ => host.remove_file(path)?,
-            }
+            remove_seen(host, path, before)?;
         }
         for (at, step) in self.steps.iter().enumerate() {
             let PathChange { path, before, after, .. } = &step.change;

@@ -309,7 +309,7 @@ impl Resource for Present {
         for name in self.groups.iter().chain(&self.optional_groups).flatten() {
             claims = claims.accounts(None, Some(name));
         }
-        claims
+        claims.holds(self.home.as_deref())
     }
 }
 

@@ -41,15 +41,17 @@ fn s42_a_second_run_waits_and_says_for_whom_and_no_wait_gives_up() {
 #[rule("S-42")]
 fn s42_a_run_does_not_wait_for_the_run_whose_command_it_is() {
     let scratch = Scratch::new();
-    for (function, code, words) in [
-        ("test.nop x", 2, "whose own command this is"),
-        ("file.file_exists /etc/passwd", 0, "true"),
-        ("file.file_exists /", 0, "false"),
+    for (through, function, code, words) in [
+        ("", "test.nop x", 2, "whose own command this is"),
+        ("timeout 50", "test.nop x", 2, "whose own command this is"),
+        ("setsid --wait", "test.nop x", 2, "whose own command this is"),
+        ("setsid --wait timeout 50 env -i", "test.nop x", 2, "whose own command this is"),
+        ("", "file.file_exists /etc/passwd", 0, "true"),
+        ("", "file.file_exists /", 0, "false"),
     ] {
-        scratch.write(
-            "states/c.zy",
-            &format!("c:\n  cmd.run: [{{command: \"$ZESTER call {function} > @T@/inner 2>&1\"}}]\n"),
-        );
+        let data_dir = scratch.path("data");
+        let call = format!("{through} $ZESTER call --data-dir {} {function}", data_dir.display());
+        scratch.write("states/c.zy", &format!("c:\n  cmd.run: [{{command: \"{call} > @T@/inner 2>&1\"}}]\n"));
         let mut outer = scratch.command(&["apply", "c", "--timeout", "60"]);
         let done: crate::scratch::Done =
             outer.env("ZESTER", env!("CARGO_BIN_EXE_zester")).output().unwrap().into();

@@ -89,6 +89,8 @@ pub struct Shared {
     called: &'static str,
     /// Settings hold secrets: templates must not compute with one.
     guarding: AtomicBool,
+    /// A template asked what the machine says of itself, beyond its id (D-6).
+    pub asked: AtomicBool,
     /// A value held characters of the kind that marks are made of.
     pub foreign: AtomicBool,
     /// Imports that are under way, one inside another.
@@ -122,6 +124,7 @@ impl Shared {
             keys: Mutex::default(),
             called,
             guarding: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
             foreign: AtomicBool::new(false),
             importing: AtomicUsize::new(0),
         }

@@ -2,11 +2,13 @@
 
 use super::budget::Budget;
 use super::python;
+use super::rewrite::{ASKS_SORT, LEAVES_WHOLE};
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use minijinja::value::{Kwargs, Rest, Value, ValueKind};
+use minijinja::value::{Kwargs, Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, filters};
 use serde_json::Value as Json;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Widest field or indentation that a format may ask for.
@@ -35,6 +37,38 @@ pub(super) fn plain(filter: &str, text: String) -> Result<String, Error> {
     no_secret(&format!("`{filter}`"), &text).map(|()| text)
 }
 
+/// The name of a filter among arguments.
+fn name_at(args: &[ValueOrKwargs], at: usize) -> Option<&str> {
+    args.get(at).and_then(|arg| arg.as_str())
+}
+
+fn computes_in_test(name: &str) -> bool {
+    !ASKS_SORT.contains(&name)
+}
+
+/// Refuses a filter or a test by its name where an item, or an attribute of one, is a secret.
+fn refuse_named(
+    filter: &str,
+    items: &Value,
+    attribute: Option<&str>,
+    name: Option<&str>,
+    computes: impl Fn(&str) -> bool,
+) -> Result<(), Error> {
+    let Some(name) = name.filter(|name| computes(name)) else { return Ok(()) };
+    let what = format!("`{filter}` with `{name}`");
+    for item in items.try_iter().into_iter().flatten() {
+        let item = match attribute {
+            // One without it is told by the filter itself.
+            Some(attribute) => {
+                attribute.split('.').try_fold(item, |item, part| item.get_attr(part)).unwrap_or_default()
+            }
+            None => item,
+        };
+        item.as_str().map_or(Ok(()), |text| no_secret(&what, text))?;
+    }
+    Ok(())
+}
+
 /// Whether any text in it stands for a secret.
 pub(super) fn holds_secret(value: &Json) -> bool {
     let mut rest = vec![value];
@@ -49,8 +83,42 @@ pub(super) fn holds_secret(value: &Json) -> bool {
     false
 }
 
+/// Filters of the engine that use a filter or a test by its name, or compare items: nothing of it stands in the template for the
+/// source pass to see.
+fn by_name(env: &mut Environment<'static>) {
+    env.add_filter("map", |state: &mut State, items: Value, args: Rest<ValueOrKwargs>| {
+        let computes = |name: &str| !LEAVES_WHOLE.contains(&name);
+        refuse_named("map", &items, None, name_at(&args, 0), computes)?;
+        filters::map(state, items, args)
+    });
+    type Named<'a> = Option<Cow<'a, str>>;
+    env.add_filter("select", |state: &mut State, items: Value, test: Named, args: Rest<ValueOrKwargs>| {
+        refuse_named("select", &items, None, test.as_deref(), computes_in_test)?;
+        filters::select(state, items, test, args)
+    });
+    env.add_filter("reject", |state: &mut State, items: Value, test: Named, args: Rest<ValueOrKwargs>| {
+        refuse_named("reject", &items, None, test.as_deref(), computes_in_test)?;
+        filters::reject(state, items, test, args)
+    });
+    env.add_filter(
+        "selectattr",
+        |state: &mut State, items: Value, attr: Cow<str>, test: Named, args: Rest<ValueOrKwargs>| {
+            refuse_named("selectattr", &items, Some(&attr), test.as_deref(), computes_in_test)?;
+            filters::selectattr(state, items, attr, test, args)
+        },
+    );
+    env.add_filter(
+        "rejectattr",
+        |state: &mut State, items: Value, attr: Cow<str>, test: Named, args: Rest<ValueOrKwargs>| {
+            refuse_named("rejectattr", &items, Some(&attr), test.as_deref(), computes_in_test)?;
+            filters::rejectattr(state, items, attr, test, args)
+        },
+    );
+}
+
 /// Puts every filter into the environment.
 pub fn install(env: &mut Environment<'static>, budget: &Arc<Budget>) {
+    by_name(env);
     bounded(env, budget);
     text(env);
     data(env);

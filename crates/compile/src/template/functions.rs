@@ -11,6 +11,7 @@ use minijinja::{Error, ErrorKind, State};
 use serde_json::Value as Json;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use zester_model::suggest::did_you_mean;
 
 /// Asks the caller of the compiler: function name, positional arguments, named ones.
@@ -88,10 +89,20 @@ pub fn merge_with(under: &Value, over: &Value, lists: bool) -> Value {
 
 impl World {
     pub fn call(&self, state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<Value, Error> {
+        self.asks(args.first());
         match OWN.iter().find(|(own, _)| *own == name) {
             Some((_, answer)) => answer(self, state, args),
             None if name.starts_with("log.") => self.log(state, name, args),
             None => self.outside(name, args),
+        }
+    }
+
+    /// Notes that a template asks the machine something; its id is what others know it by.
+    fn asks(&self, what: Option<&Value>) {
+        if let Some(shared) = &self.shared
+            && what.and_then(Value::as_str) != Some("id")
+        {
+            shared.asked.store(true, Ordering::Relaxed);
         }
     }
 
@@ -230,14 +241,22 @@ impl Data {
     fn value(&self) -> &Value {
         if self.facts { &self.world.facts } else { &self.world.settings }
     }
+
+    fn asks(&self, what: Option<&Value>) {
+        if self.facts {
+            self.world.asks(what);
+        }
+    }
 }
 
 impl Object for Data {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.asks(Some(key));
         self.value().get_item(key).ok().filter(|value| !value.is_undefined())
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
+        self.asks(None);
         match self.value().try_iter() {
             Ok(keys) => Enumerator::Values(keys.collect()),
             Err(_) => Enumerator::Empty,
@@ -250,6 +269,7 @@ impl Object for Data {
         method: &str,
         args: &[Value],
     ) -> Result<Value, Error> {
+        self.asks(args.first());
         match method {
             "get" => {
                 let (key, default): (Value, Option<Value>) = from_args(args)?;

@@ -116,7 +116,7 @@ const COUNT_FROM_BYTES: usize = 16;
 const ENCODERS: [&str; 6] = ["tojson", "json", "yaml", "yaml_encode", "yaml_dquote", "yaml_squote"];
 
 /// Filters that leave a text whole, so that it may be a secret.
-const LEAVES_WHOLE: &[&str] = &[
+pub(super) const LEAVES_WHOLE: &[&str] = &[
     "d",
     "default",
     "format",
@@ -135,7 +135,7 @@ const LEAVES_WHOLE: &[&str] = &[
     "is_iter",
 ];
 /// Tests that ask what sort of value it is, and not what it says.
-const ASKS_SORT: &[&str] = &[
+pub(super) const ASKS_SORT: &[&str] = &[
     "boolean",
     "callable",
     "defined",
@@ -625,9 +625,18 @@ impl<'s> Pass<'s> {
             }
             Expr::Filter(node) => {
                 node.expr.iter().for_each(|expr| self.expr(expr));
-                if let Some(inner) = node.expr.as_ref().filter(|_| !LEAVES_WHOLE.contains(&node.name)) {
-                    let gap = inner.span().end_offset as usize..range.end;
-                    self.guard_before(gap, &["|"], &format!("`{}`", node.name));
+                let what = format!("`{}`", node.name);
+                match &node.expr {
+                    _ if LEAVES_WHOLE.contains(&node.name) => {}
+                    Some(inner) => {
+                        let gap = inner.span().end_offset as usize..range.end;
+                        self.guard_before(gap, &["|"], &what);
+                    }
+                    // The first one of a block, which begins with its name.
+                    None if self.guarding => {
+                        self.edits.insert_for(range.start, format!("_open(\"{what}\")|"), range.clone());
+                    }
+                    None => {}
                 }
                 self.args(&node.args);
                 self.edits.insert_for(range.end, "|_cap", range);

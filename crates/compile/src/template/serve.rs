@@ -127,6 +127,12 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
         self.surroundings.environment
     }
 
+    /// Whether a template asked what the machine says of itself since this was asked last.
+    pub fn take_asked(&self) -> bool {
+        let live = self.live.borrow();
+        live.as_ref().is_some_and(|live| live.shared.asked.swap(false, Ordering::Relaxed))
+    }
+
     /// Renders one text. `name` is its path below the states dir, `file` its entry in `sources`.
     pub fn render(
         &self,

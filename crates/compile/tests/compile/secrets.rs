@@ -44,6 +44,14 @@ fn d15_whatever_computes_with_a_secret_is_an_error_that_says_what_to_do() {
         "settings.pw.upper()",
         "settings.pw.startswith('x')",
         "'x'.startswith(settings.pw)",
+        "[settings.pw]|map('upper')",
+        "['x', settings.pw]|map('length')|list",
+        "settings.db.values()|map('urlencode')",
+        "[[settings.pw]]|map('map', 'upper')",
+        "[settings.pw]|select('eq', 'x')",
+        "[settings.pw]|reject('startingwith', 'x')|list",
+        "[settings.db]|selectattr('pw', 'eq', 'x')",
+        "[{'db': settings.db}]|rejectattr('db.pw', 'in', ['x'])",
     ];
     for operation in operations {
         let templates = [
@@ -64,6 +72,28 @@ fn d15_whatever_computes_with_a_secret_is_an_error_that_says_what_to_do() {
 
 #[test]
 #[rule("D-15")]
+fn d15_nor_does_a_filter_around_a_block_compute_with_one() {
+    for block in [
+        "{% filter upper %}u:{{ settings.pw }}{% endfilter %}",
+        "{% filter trim | upper %}{{ settings.pw }}{% endfilter %}",
+        "{% set x | upper %}{{ settings.pw }}{% endset %}{{ x }}",
+    ] {
+        let found =
+            texts(&compiled(&format!("a:\n  file.managed:\n    - path: /a\n    - content: {block}\n")));
+        assert_eq!(found.len(), 1, "{block}: {found:?}");
+        assert!(found[0].contains("`upper` of a secret"), "{block}: {found:?}");
+    }
+    for block in [
+        "{% filter trim %}{{ settings.pw }}{% endfilter %}",
+        "{% filter upper %}{{ settings.plain }}{% endfilter %}",
+    ] {
+        let compiled = compiled(&format!("a:\n  file.managed:\n    - path: /a\n    - content: {block}\n"));
+        assert_eq!(texts(&compiled), Vec::<String>::new(), "{block}");
+    }
+}
+
+#[test]
+#[rule("D-15")]
 fn d15_a_secret_is_inserted_as_a_whole_and_other_values_are_what_they_were() {
     for tag in [
         "{{ settings.pw }}",
@@ -74,6 +104,11 @@ fn d15_a_secret_is_inserted_as_a_whole_and_other_values_are_what_they_were() {
         "{{ ['u', settings.pw]|join(':') }}",
         "{{ '%s'|format(settings.pw) }}",
         "{{ settings.pw|string|trim }}",
+        "{{ [settings.pw]|map('string')|first }}",
+        "{{ [settings.db]|map(attribute='pw')|join(',') }}",
+        "{{ [settings.pw, none]|select('string')|join(',') }}",
+        "{{ [settings.db]|selectattr('pw', 'defined')|map(attribute='pw')|join }}",
+        "{% if ['x']|map('upper')|first == 'X' and ['x']|select('eq', 'x')|list %}{{ settings.pw }}{% endif %}",
         "{% if settings.pw is defined and settings.pw is string and settings.pw %}{{ settings.pw }}{% endif %}",
         "{% if settings.plain == 'x' and 'x' in settings.list and settings.plain|upper == 'X' %}{{ settings.pw }}{% endif %}",
         "{% if settings.plain is eq 'x' and (settings.plain|length) >= 1 and not settings.plain in ['y'] %}{{ settings.pw }}{% endif %}",

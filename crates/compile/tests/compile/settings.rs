@@ -144,3 +144,35 @@ fn d6_settings_with_a_secret_may_be_assigned_by_id_only() {
         assert!(found[0].contains("top.zy:1:1"), "{found:?}");
     }
 }
+
+#[test]
+#[rule("D-6")]
+fn d6_nor_may_the_template_that_assigns_them_ask_for_facts() {
+    let sealed = ("db.zy", "p: !secret x\n");
+    let through = ("more.zy", "{% if grains.os is defined %}\ninclude: [db]\n{% endif %}\n");
+    let plain = ("web.zy", "x: 1\n");
+    let cases = [
+        ("{% if facts.os != 'none' %}\n'*': [db]\n{% endif %}\n", "top.zy:2:7"),
+        ("'*':\n{% if grains['os'] == 'Debian' or true %}\n  - db\n{% endif %}\n", "top.zy:3:5"),
+        ("{% if salt['grains.get']('os') != 'none' %}\n'w*': [db]\n{% endif %}\n", "top.zy:2:8"),
+        ("'{{ 'w*' if facts.get('os') else '*' }}': [db]\n", "top.zy:1:"),
+        ("'web*':\n  - web\n{% if facts.os == 'none' %}\n'db*':\n{% endif %}\n  - db\n", "top.zy:6:5"),
+        ("'*': [more]\n", "more.zy:2:11"),
+    ];
+    for (top, place) in cases {
+        let found = assigned(&[sealed, through, plain, ("top.zy", top)]).unwrap_err();
+        assert!(
+            found[0].contains("`db.zy` holds a secret, and this line depends on facts"),
+            "{top}: {found:?}"
+        );
+        assert!(found[0].contains(place), "{top}: {found:?}");
+    }
+    for top in [
+        "{% if id == opts.id and grains.get('id') != salt['grains.get']('id', 'x') and facts.id is not defined %}\n'*': [db]\n{% endif %}\n",
+        "{% for file in ['db'] %}\n'*': [{{ file }}]\n{% endfor %}\n",
+        "{% if facts.os is defined %}\n'*': [web]\n{% endif %}\n'web*':\n  - db\n",
+    ] {
+        let read = assigned(&[sealed, through, plain, ("top.zy", top)]);
+        assert!(read.is_ok(), "{top}: {read:?}");
+    }
+}

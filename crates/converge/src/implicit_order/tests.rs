@@ -1,5 +1,6 @@
 //! Whole files through compiler and resources: which edges come of them, and which states contradict each other.
 
+use super::Meaning;
 use crate::plan::Plan;
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ impl Functions for NoFunctions {
     }
 }
 
-fn compiled(path: &str, text: &str) -> Compiled {
+pub(crate) fn compiled(path: &str, text: &str) -> Compiled {
     compiled_from(&OneFile(path, text), &[path])
 }
 
@@ -58,7 +59,7 @@ fn auto(text: &str) -> Vec<String> {
 }
 
 /// The same on a machine, or what is wrong.
-fn auto_on(text: &str, meant: Option<&dyn Fn(&Path) -> PathBuf>) -> Result<Vec<String>, Vec<String>> {
+fn auto_on(text: &str, meant: Option<&Meaning<'_>>) -> Result<Vec<String>, Vec<String>> {
     let mut compiled = compiled("c.zy", text);
     let diagnostics = compiled.diagnostics.clone();
     let joined = crate::plan::bind_and_graph(
@@ -85,7 +86,7 @@ fn auto_on(text: &str, meant: Option<&dyn Fn(&Path) -> PathBuf>) -> Result<Vec<S
 #[test]
 #[rule("S-57")]
 fn s57_two_names_of_one_file_are_one_thing_where_a_link_makes_them_one() {
-    let on_it = |path: &Path| match path.strip_prefix("/alias") {
+    let on_it = |path: &Path, _: bool| match path.strip_prefix("/alias") {
         // The link itself is not followed.
         Ok(below) if below.as_os_str().is_empty() => path.to_path_buf(),
         Ok(below) => Path::new("/real").join(below),
@@ -104,6 +105,50 @@ fn s57_two_names_of_one_file_are_one_thing_where_a_link_makes_them_one() {
     let behind = "a:\n  file.symlink: {path: /alias, target: /real}\nb:\n  file.managed: {path: /alias/z, content: two}\n";
     assert_eq!(auto_on(behind, Some(&on_it)).unwrap(), auto(behind));
     assert_eq!(auto(behind), ["a<b"]);
+}
+
+#[test]
+#[rule("S-57")]
+fn s57_a_link_to_a_file_is_that_file_for_whoever_writes_through_it() {
+    let on_it = |path: &Path, follows: bool| match follows && path == Path::new("/etc/link") {
+        true => PathBuf::from("/etc/file"),
+        false => path.to_path_buf(),
+    };
+    for through in [
+        "file.managed: {path: /etc/link, content: two}",
+        "file.serialize: {path: /etc/link, dataset: {a: 1}}",
+    ] {
+        let text = format!("a:\n  file.managed: {{path: /etc/file, content: one}}\nb:\n  {through}\n");
+        let said = auto_on(&text, Some(&on_it)).unwrap_err();
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("want different things of /etc/file"), "{said:?}");
+    }
+    for of_link in [
+        "file.absent: {path: /etc/link}",
+        "file.managed: {path: /etc/link, content: x, follow_symlinks: false}",
+    ] {
+        let text = format!("a:\n  file.managed: {{path: /etc/file, content: one}}\nb:\n  {of_link}\n");
+        assert_eq!(auto_on(&text, Some(&on_it)).unwrap(), [""; 0], "{of_link}");
+    }
+    let edits = "a:\n  file.append: {path: /etc/link, text: one}\nb:\n  file.managed: {path: /etc/file, content: x}\n";
+    assert_eq!(auto_on(edits, Some(&on_it)).unwrap(), ["b<a"]);
+}
+
+#[test]
+#[rule("S-58")]
+fn s58_what_lies_in_an_unpacked_directory_waits_for_the_archive() {
+    let text = "
+conf: {file.managed: [{path: /srv/app/etc/conf}, {content: x}]}
+deep: {file.managed: [{path: /srv/app/lib/deep/file}, {content: x}, {makedirs: true}]}
+run: {cmd.run: [{command: ./run}, {cwd: /srv/app/bin}]}
+made: {cmd.run: [{command: make}, {creates: /srv/app/made}]}
+unpacked: {archive.extracted: [{path: /srv/app}, {source: /a.tar}]}
+top: {file.directory: [{path: /srv}]}
+";
+    let waits = ["unpacked<conf", "unpacked<deep", "unpacked<made", "unpacked<run"];
+    let mut expected = vec!["top<unpacked"];
+    expected.extend(waits);
+    assert_eq!(auto(text), expected);
 }
 
 #[test]
@@ -185,6 +230,28 @@ q: {pkg.removed: [{name: curl}]}
     let diagnostics = Plan::diagnostics(compiled("c.zy", text));
     assert_eq!(diagnostics[0].span.map(|span| span.line), Some(3));
     assert_eq!(diagnostics[0].labels.iter().map(|label| label.span.line).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+#[rule("S-57")]
+fn s57_clean_where_another_state_fills_the_directory_is_an_error_and_in_files_for_salt_a_warning() {
+    let text = "
+a: {git.latest: [{name: 'https://example.com/a'}, {target: /srv/a}]}
+b: {file.directory: [{path: /srv/a/cache}, {clean: true}]}
+c: {file.directory: [{path: /srv/b}, {clean: true}]}
+d: {archive.extracted: [{path: /srv/b/inside}, {source: /d.tar}, {clean: true}]}
+e: {archive.extracted: [{path: /srv/b/inside}, {source: /e.tar}]}
+";
+    assert_eq!(
+        said("c.zy", text),
+        [
+            "`clean` of file.directory:b removes nothing: git.latest:a fills /srv/a, and only that one knows what is its own",
+            "`clean` of archive.extracted:d removes nothing: archive.extracted:e fills /srv/b/inside, and only that one knows what is its own",
+        ]
+    );
+    let forgiven = Plan::diagnostics(compiled("c.sls", text));
+    assert!(forgiven.iter().all(|it| it.kind == zester_model::diagnostic::Kind::Lint), "{forgiven:?}");
+    assert_eq!(forgiven.iter().filter(|it| it.message.contains("removes nothing")).count(), 2);
 }
 
 #[test]

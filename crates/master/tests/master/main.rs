@@ -20,6 +20,7 @@ mod loss;
 mod operators;
 mod prudence;
 mod publishing;
+mod publishing_restless;
 mod publishing_tops;
 mod reactor;
 mod reactor_claims;

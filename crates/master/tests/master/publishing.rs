@@ -29,7 +29,7 @@ fn start(fleet: &Fleet, name: &str, states: &Path) -> Master {
     fleet.start_publishing(name, link, Timing::default(), Publishing { sources, ..Publishing::default() })
 }
 
-async fn manifest(fleet: &Fleet) -> Option<Manifest> {
+pub async fn manifest(fleet: &Fleet) -> Option<Manifest> {
     let named = fleet.link.get_latest::<Revision>(&Key::Revision(OF)).await.unwrap()?.value;
     let key = Key::ManifestOf(OF, named.revision);
     fleet.link.get_latest::<Manifest>(&key).await.unwrap().map(|found| found.value)
@@ -42,7 +42,7 @@ async fn published(fleet: &Fleet, revision: u64) -> Manifest {
     .await
 }
 
-async fn content(fleet: &Fleet, name: &str) -> Option<String> {
+pub async fn content(fleet: &Fleet, name: &str) -> Option<String> {
     let cache = MemoryCache::default();
     Reader { link: &fleet.link, published: OF, cache: &cache }.look().await.unwrap();
     let files = cache.files();

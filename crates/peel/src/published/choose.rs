@@ -43,7 +43,8 @@ impl StatesDirs {
             if look > 0 {
                 tokio::time::sleep(LOOK_PAUSE).await;
             }
-            if let Some(pinned) = cache.pin() {
+            // A tree that was published empty holds nothing to run (S-36).
+            if let Some(pinned) = cache.pin().filter(|pinned| holds_files(&pinned.path)) {
                 return Some(Chosen { path: pinned.path.clone(), pinned: Some(pinned) });
             }
             // Files that were put there by hand are as good.
@@ -69,8 +70,8 @@ impl StatesDirs {
 
     /// Tells at the start of a peel that it has no states.
     pub fn tell_at_start(&self) {
-        let cached =
-            self.cache.as_ref().is_some_and(|cache| cache.pin().is_some() || holds_files(cache.live()));
+        let published = |cache: &DiskCache| cache.pin().is_some_and(|pinned| holds_files(&pinned.path));
+        let cached = self.cache.as_ref().is_some_and(|cache| published(cache) || holds_files(cache.live()));
         if !cached && !self.baked.as_deref().is_some_and(Path::is_dir) {
             tracing::warn!("{NONE_AT_START}");
             tracing::info!("{WHAT_TO_DO}");

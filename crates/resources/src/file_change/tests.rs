@@ -43,7 +43,7 @@ async fn apply_after(
     let mut drift: Drift = bench.check(&*bound).await.unwrap().expect("something to do");
     bound.save_before_image(&mut drift, &*bench.host, &MemoryBlobStore::default()).unwrap();
     let (processes, cancel) = (Scripted::new(), CancellationToken::new());
-    if kind.starts_with("file.recurse") {
+    if !bound.check_cmd_first() {
         meddle();
         return bound.apply(&drift, &Applying::new(&*bench.host, &processes, &cancel)).await;
     }
@@ -113,6 +113,55 @@ async fn s31_nor_is_it_inside_a_tree() {
         let fault = apply_after(&bench, "file.recurse", params, meddle).await.unwrap_err();
         assert_eq!(fault.kind, FaultKind::ChangedSince, "{fault}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "theirs", "{number}");
+    }
+}
+
+#[tokio::test]
+#[rule("S-31")]
+async fn s31_nor_is_it_removed() {
+    let temp = tempfile::tempdir().unwrap();
+    let top = temp.path().canonicalize().unwrap();
+    let bench = Bench::on("file.absent", Arc::new(Real::new()));
+    let cases = [
+        ("file.absent", json!({ "path": top.join("0/f") })),
+        ("file.absent", json!({ "path": top.join("1") })),
+        ("file.directory", json!({ "path": top.join("2"), "clean": true })),
+        ("file.directory", json!({ "path": top.join("3/f"), "force": true })),
+        ("file.rename", json!({ "path": top.join("4/f"), "source": top.join("source"), "force": true })),
+        ("file.symlink", json!({ "path": top.join("5/f"), "target": "/", "force": true })),
+        ("file.hardlink", json!({ "path": top.join("6/f"), "target": top.join("source"), "force": true })),
+    ];
+    fs::write(top.join("source"), "source").unwrap();
+    for (number, (kind, params)) in cases.into_iter().enumerate() {
+        let path = top.join(number.to_string()).join("f");
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        fs::write(&path, "old").unwrap();
+        let fault = apply_after(&bench, kind, params, || fs::write(&path, "theirs").unwrap()).await;
+        let fault = fault.err().unwrap_or_else(|| panic!("{kind} {number}"));
+        assert_eq!(fault.kind, FaultKind::ChangedSince, "{kind}: {fault}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs", "{kind} {number}");
+    }
+    assert_eq!(fs::read_to_string(top.join("source")).unwrap(), "source");
+}
+
+#[tokio::test]
+#[rule("S-31")]
+async fn s31_nor_does_an_empty_file_or_a_link_take_its_place() {
+    let temp = tempfile::tempdir().unwrap();
+    let top = temp.path().canonicalize().unwrap();
+    let bench = Bench::on("file.touch", Arc::new(Real::new()));
+    fs::write(top.join("source"), "source").unwrap();
+    for (kind, params) in [
+        ("file.touch", json!({ "path": top.join("f") })),
+        ("file.symlink", json!({ "path": top.join("f"), "target": "/" })),
+        ("file.hardlink", json!({ "path": top.join("f"), "target": top.join("source") })),
+    ] {
+        let path = top.join("f");
+        let fault = apply_after(&bench, kind, params, || fs::write(&path, "theirs").unwrap()).await;
+        let fault = fault.err().unwrap_or_else(|| panic!("{kind}"));
+        assert_eq!(fault.kind, FaultKind::ChangedSince, "{kind}: {fault}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs", "{kind}");
+        fs::remove_file(&path).unwrap();
     }
 }
 

@@ -27,6 +27,8 @@ pub const POLL: Duration = Duration::from_secs(60);
 const GIT_LIMIT: Duration = Duration::from_secs(120);
 /// A tree that was fetched so lately is not fetched again, unless somebody asks for what is there now.
 const FRESH: Duration = Duration::from_secs(2);
+/// Where the layers are kept that held files when they were built last.
+const FILLED: &str = "filled";
 /// Letters of git's complaint that are told.
 const COMPLAINT_MAX: usize = 300;
 
@@ -163,13 +165,49 @@ impl GitLayers {
             roots.push(below(&tree, layer)?);
         }
         roots.extend(self.over.clone());
+        let filled = self.filled(&roots)?;
         let made = tempfile::Builder::new().prefix("tree-").tempdir_in(&self.place).map_err(failed)?;
         let target = made.path().to_path_buf();
         let lay = move || roots.iter().try_for_each(|root| lay_over(&target, root));
         tokio::task::spawn_blocking(lay).await.map_err(|error| error.to_string())??;
         let made = made.keep();
         self.point_to(&made).map_err(failed)?;
+        std::fs::write(self.place.join(FILLED), filled.join("\n")).map_err(failed)?;
         Ok(made)
+    }
+
+    /// What people know the layers by.
+    fn names(&self) -> impl Iterator<Item = String> + '_ {
+        let of_git = self.layers.iter().map(|layer| {
+            let subdir = layer.subdir.as_ref().map_or(String::new(), |subdir| format!(" {subdir}"));
+            format!("{}{subdir}", without_secrets(&layer.url))
+        });
+        of_git.chain(self.over.iter().map(|over| over.display().to_string()))
+    }
+
+    /// The layers that hold files, by name. One that did and is empty now takes nothing from the peels: a reference that points
+    /// elsewhere, a disk that is not mounted (D-2).
+    fn filled(&self, roots: &[PathBuf]) -> Result<Vec<String>, String> {
+        let path = self.place.join(FILLED);
+        let before = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
+        };
+        let mut filled = Vec::new();
+        for (name, root) in self.names().zip(roots) {
+            let read = Directory::read(root).map_err(|error| error.to_string())?;
+            match read.tree.is_empty() {
+                false => filled.push(name),
+                true if before.lines().any(|line| line == name) => {
+                    return Err(format!(
+                        "{name} is empty and held files before; what was published before stays until it holds some, or is no layer any more"
+                    ));
+                }
+                true => {}
+            }
+        }
+        Ok(filled)
     }
 
     /// The newest tree is found under one name; those before it go.
@@ -235,12 +273,7 @@ impl TreeOrigin for GitLayers {
     }
 
     fn words(&self) -> String {
-        let layer = |layer: &GitLayer| {
-            let subdir = layer.subdir.as_ref().map_or(String::new(), |subdir| format!(" {subdir}"));
-            format!("{}{subdir}", without_secrets(&layer.url))
-        };
-        let over = self.over.iter().map(|over| over.display().to_string());
-        self.layers.iter().map(layer).chain(over).collect::<Vec<_>>().join(", ")
+        self.names().collect::<Vec<_>>().join(", ")
     }
 
     fn watched(&self) -> Option<&Path> {
@@ -442,6 +475,39 @@ mod tests {
         std::fs::remove_dir_all(&over).unwrap();
         assert_eq!(again(&origin).await, Err(gone));
         assert_eq!(read(&checkout, "b.zy").as_deref(), Some("over"), "the last tree stays");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("D-2")]
+    async fn d2_a_layer_that_is_empty_all_at_once_takes_nothing_from_the_peels() {
+        let (base, more, place) = (Repo::new(), Repo::new(), tempfile::tempdir().unwrap());
+        base.commit("a.zy", "base");
+        more.commit("states/b.zy", "more");
+        let over = place.path().join("over");
+        std::fs::create_dir(&over).unwrap();
+        let all = [base.layer(None), more.layer(Some("states"))];
+        let origin = layers_under(&all, Some(over.clone()), place.path());
+        let checkout = origin.checkout().await.unwrap();
+        assert_eq!(read(&checkout, "b.zy").as_deref(), Some("more"), "what never held any is no loss");
+        std::fs::write(over.join("c.zy"), "over").unwrap();
+        let checkout = again(&origin).await.unwrap();
+        std::fs::remove_file(over.join("c.zy")).unwrap();
+        let why = again(&origin).await.unwrap_err();
+        assert!(why.starts_with(&format!("{} is empty and held files before", over.display())), "{why}");
+        assert_eq!(read(&checkout, "c.zy").as_deref(), Some("over"), "the last tree stays");
+        // A master that was started anew knows it as well.
+        let origin = layers_under(&all, Some(over.clone()), place.path());
+        assert_eq!(origin.checkout().await.unwrap_err(), why);
+        std::fs::write(over.join("c.zy"), "over").unwrap();
+        // A branch without a file, and a directory that is in it no more.
+        for (repo, file) in [(&base, "a.zy"), (&more, "states/b.zy")] {
+            repo.git(&["-C", "work", "rm", "--quiet", file]);
+            repo.git(&["-C", "work", "commit", "--quiet", "-m", "x"]);
+            repo.git(&["-C", "work", "push", "--quiet", "origin", "HEAD:main"]);
+            again(&origin).await.unwrap_err();
+            repo.commit(file, "again");
+            assert_eq!(read(&again(&origin).await.unwrap(), "c.zy").as_deref(), Some("over"));
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]
