@@ -2,6 +2,7 @@
 
 pub mod claims;
 pub mod directory;
+pub mod operators;
 pub mod push;
 pub mod roles;
 pub mod tls;

@@ -9,7 +9,7 @@ use crate::limits::CERTIFICATE_LIFE_MAX;
 use crate::speaker::Role;
 use crate::{Credentials, certificate, roster};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 use zester_wire::{EncodeError, Member, MemberRole, PeelId, Revoked, Roster, Token, UnixMillis};
@@ -49,6 +49,9 @@ pub struct Fleet {
     pub operator: String,
     pub core: String,
     pub peels: String,
+    /// None: of an earlier release, whose operators with roles live in CORE (see [`Fleet::move_operator`]).
+    #[serde(default)]
+    pub operators: Option<String>,
     pub system: String,
     /// Public keys that may issue peels, the newest last.
     pub issuers: Vec<String>,
@@ -77,6 +80,8 @@ pub struct Secrets {
     /// The anchor: signs masters, admins and the roster.
     pub core: KeyPair,
     pub peels: KeyPair,
+    /// Names the account of operators with roles, and signs nothing by itself.
+    pub operators: KeyPair,
     pub system: KeyPair,
     /// Signs peels, and nothing else counts that it signs.
     pub issuer: KeyPair,
@@ -90,11 +95,16 @@ impl Secrets {
             operator: KeyPair::new(KeyKind::Operator, random())?,
             core: KeyPair::new(KeyKind::Account, random())?,
             peels: KeyPair::new(KeyKind::Account, random())?,
+            operators: KeyPair::new(KeyKind::Account, random())?,
             system: KeyPair::new(KeyKind::Account, random())?,
             issuer: KeyPair::new(KeyKind::Account, random())?,
             revoker: KeyPair::new(KeyKind::Operator, random())?,
         })
     }
+}
+
+fn account(text: &str) -> Result<PublicKey, BadKey> {
+    PublicKey::of_kind(text, KeyKind::Account)
 }
 
 /// A roster without anybody in it but the issuer.
@@ -129,6 +139,12 @@ fn add(
     Ok(())
 }
 
+/// The names of those who have roles.
+pub fn operators_in(roster: &Roster) -> BTreeSet<String> {
+    let of = roster.members.iter().filter(|member| member.role == MemberRole::Operator);
+    of.map(|member| member.name.to_string()).collect()
+}
+
 /// The next roster: whatever was changed, it has a higher serial and a fresh life.
 pub fn renewed(roster: &Roster, now: UnixMillis) -> Roster {
     // Two authorities that share a file could count alike; the clock sets them apart.
@@ -142,6 +158,7 @@ impl Fleet {
             operator: secrets.operator.public().to_string(),
             core: secrets.core.public().to_string(),
             peels: secrets.peels.public().to_string(),
+            operators: Some(secrets.operators.public().to_string()),
             system: secrets.system.public().to_string(),
             issuers: vec![secrets.issuer.public().to_string()],
             revoker: Some(secrets.revoker.public().to_string()),
@@ -150,11 +167,22 @@ impl Fleet {
         }
     }
 
-    pub fn account_keys(&self) -> Result<AccountKeys, BadKey> {
-        let account = |text: &str| PublicKey::of_kind(text, KeyKind::Account);
+    /// The key that names the account of peels.
+    pub fn account_of_peels(&self) -> Result<PublicKey, BadKey> {
+        account(&self.peels)
+    }
+
+    fn account_of_operators(&self) -> Result<PublicKey, Error> {
+        let text = self.operators.as_deref();
+        let none = || Error("there is no account of operators yet: `zester auth push` makes it".into());
+        Ok(account(text.ok_or_else(none)?)?)
+    }
+
+    fn account_keys(&self) -> Result<AccountKeys, Error> {
         Ok(AccountKeys {
             core: account(&self.core)?,
-            peels: account(&self.peels)?,
+            peels: self.account_of_peels()?,
+            operators: self.account_of_operators()?,
             system: account(&self.system)?,
         })
     }
@@ -188,12 +216,13 @@ impl Fleet {
             accounts: vec![
                 (keys.core.to_string(), signed(accounts::core(&keys, &revoked, seconds))),
                 (keys.peels.to_string(), signed(accounts::peels(&keys, &self.issuers()?, &revoked, seconds))),
+                (keys.operators.to_string(), signed(accounts::operators(&keys, &revoked, seconds))),
                 (keys.system.to_string(), signed(accounts::system(&keys, &revoked, seconds))),
             ],
         })
     }
 
-    /// Makes a master or an admin, or gives one a new key: the old one counts until then, for what runs with it.
+    /// Makes a master, an admin or an operator, or gives one a new key: the old one counts until then, for what runs with it.
     pub fn member(
         &mut self,
         who: (Role, &str),
@@ -209,10 +238,45 @@ impl Fleet {
             Role::Operator => MemberRole::Operator,
             Role::Peel => return Err(Error("a peel stands in no roster".into())),
         };
-        add(roster, member_role, name, pair.public(), Some(now.plus(overlap)))?;
-        let jwt = accounts::member(role, name, pair.public(), now.0 / 1000).issued_by(core);
+        let (key, issued) = (pair.public(), now.0 / 1000);
+        let claims = match role {
+            Role::Operator => accounts::operator_user(name, key, &self.account_of_operators()?, issued),
+            _ => accounts::member(role, name, key, issued),
+        };
+        add(roster, member_role, name, key, Some(now.plus(overlap)))?;
+        let jwt = claims.issued_by(core);
         self.note(name, role, pair.public());
         Ok(Unsealed { jwt, name: name.to_string(), pair, certificate: Vec::new() })
+    }
+
+    /// Whether operators with roles still live in CORE, as they did before they had an account of their own.
+    pub fn has_operators_in_core(&self) -> bool {
+        self.operators.is_none()
+    }
+
+    /// The account of operators with roles.
+    pub fn open_account_of_operators(&mut self, key: &PublicKey) {
+        self.operators = Some(key.to_string());
+    }
+
+    /// Takes an operator with roles out of CORE: it gets a new key in the account of operators, and the server lets its keys in CORE
+    /// in no more. What these signed counts for the overlap, because some of it is still under way.
+    pub fn move_operator(
+        &mut self,
+        name: &str,
+        pair: KeyPair,
+        core: &KeyPair,
+        roster: &mut Roster,
+        (now, overlap): (UnixMillis, Duration),
+    ) -> Result<Unsealed, Error> {
+        let is_of = |member: &&Member| member.role == MemberRole::Operator && member.name.as_str() == name;
+        let before: Vec<String> =
+            roster.members.iter().filter(is_of).map(|member| member.key.clone()).collect();
+        let made = self.member((Role::Operator, name), pair, core, roster, (now, overlap))?;
+        for key in before {
+            self.keep_out(&key, now);
+        }
+        Ok(made)
     }
 
     /// Makes a peel, with the key of the issuer alone.
@@ -237,7 +301,7 @@ impl Fleet {
         now: UnixMillis,
         life: Duration,
     ) -> Result<(String, Vec<u8>), Error> {
-        let vouched = vouch(&self.account_keys()?.peels, peel, key, issuer, (now, life))?;
+        let vouched = vouch(&self.account_of_peels()?, peel, key, issuer, (now, life))?;
         self.note(peel.as_str(), Role::Peel, key);
         Ok(vouched)
     }

@@ -3,7 +3,7 @@
 use crate::answer::{self, Answer, Failure};
 use crate::app::App;
 use crate::auth::directory::{self, Directory, SECRETS, failure, new_key, now, random};
-use crate::auth::{push, roles, tls};
+use crate::auth::{operators, push, roles, tls};
 use crate::connection::Connect;
 use crate::exit::Exit;
 use serde_json::{Value as Json, json};
@@ -181,7 +181,8 @@ pub fn run(args: Auth, app: &mut App) -> answer::Result {
             let directory = Directory::open(&args.place.dir)?;
             let pushed = app.block_on(push::push(&directory, &args.connect, app))?;
             let text = format!("{} accounts and the roster {} are out\n", pushed.accounts, pushed.serial);
-            done(json!({ "accounts": pushed.accounts, "serial": pushed.serial }), text)
+            let moved: Vec<&String> = pushed.moved.iter().map(|(name, _)| name).collect();
+            done(json!({ "accounts": pushed.accounts, "serial": pushed.serial, "moved": moved }), text)
         }
     }
 }
@@ -200,8 +201,8 @@ pub fn make(args: &Init) -> Result<Directory, Failure> {
     let secrets =
         Secrets::new(|| dice.pop().unwrap_or_default()).map_err(|bad| Failure::usage(bad.to_string()))?;
     let mut fleet = Fleet::new(&secrets);
-    let Secrets { operator, core, peels, system, issuer, revoker } = &secrets;
-    let pairs = [operator, core, peels, system, issuer, revoker];
+    let Secrets { operator, core, peels, operators, system, issuer, revoker } = &secrets;
+    let pairs = [operator, core, peels, operators, system, issuer, revoker];
     for ((name, ..), pair) in SECRETS.iter().zip(pairs) {
         directory.keep_secret(name, pair)?;
     }
@@ -239,6 +240,8 @@ pub fn make(args: &Init) -> Result<Directory, Failure> {
 
 /// The configuration of the server that goes with the keys.
 pub fn server_config(directory: &Directory, places: &ServerPlaces<'_>) -> Result<String, Failure> {
+    // A `zester up --secure` may have keys of an earlier release.
+    operators::settle(directory)?;
     let fleet = directory.fleet()?;
     let jwts = fleet.server_jwts(&directory.secret("operator")?, now()).map_err(failure)?;
     Ok(jwts.server_config(&fleet.system, places))
@@ -537,7 +540,16 @@ fn lint(directory: &Directory) -> answer::Result {
     for path in directory.readable_by_others() {
         problems.push(format!("{} can be read by others: chmod 600 it", path.display()));
     }
-    let named = [&fleet.operator, &fleet.core, &fleet.peels, &fleet.system];
+    if fleet.has_operators_in_core() {
+        problems.push(operators::problem(&roster));
+    }
+    let named = [
+        &fleet.operator,
+        &fleet.core,
+        &fleet.peels,
+        fleet.operators.as_ref().unwrap_or(&fleet.peels),
+        &fleet.system,
+    ];
     for ((name, ..), public) in SECRETS.iter().zip(named) {
         if directory.has_secret(name) && directory.secret(name)?.public().as_str() != public {
             problems.push(format!("keys/{name}.nk is of another fleet than fleet.json"));
