@@ -320,15 +320,6 @@ pub fn used(by: Account, crossing: Crossing) -> BTreeSet<String> {
     rows.map(Grant::of_anybody).collect()
 }
 
-/// Whether operators send this to masters, who may take their time to answer; else peels do.
-pub fn is_of_operators(subject: &str) -> bool {
-    let of = |role: Role| {
-        let rows = TABLE.iter().filter(move |grant| grant.role == role && grant.act == Act::Publish);
-        rows.map(Grant::of_anybody).any(|one| one == subject)
-    };
-    of(Role::Operator) && !of(Role::Peel)
-}
-
 /// Whether a subject is one of a pattern's.
 pub fn matches(pattern: &str, subject: &str) -> bool {
     let mut words = subject.split('.');

@@ -68,6 +68,13 @@ fn i1_the_server_is_told_of_accounts_that_fit_each_other() {
     let all = subjects(&core, "exports").into_iter().chain(subjects(&peels, "exports"));
     assert_eq!(all.collect::<BTreeSet<_>>(), used);
     assert_eq!(operators["exports"], Json::Array(Vec::new()));
+    // Unanswered questions are soon forgotten, but for those that take long.
+    let within = |subject: &str| {
+        let exports = core["exports"].as_array().unwrap();
+        exports.iter().find(|one| one["subject"] == subject).unwrap()["response_threshold"].as_u64().unwrap()
+    };
+    assert!(within("zester.admin.*") > 900_000_000_000, "{}", within("zester.admin.*"));
+    assert_eq!(within("zester.dispatch"), 60_000_000_000);
     // JetStream in one of them only.
     let stored = [&core, &peels, &operators].map(|account| account["limits"]["disk_storage"].clone());
     assert_eq!(stored, [(-1).into(), 0.into(), 0.into()] as [Json; 3]);
