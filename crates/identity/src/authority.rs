@@ -58,6 +58,9 @@ pub struct Fleet {
     /// The public key that signs accounts for masters that revoke by themselves.
     #[serde(default)]
     pub revoker: Option<String>,
+    /// The one before, while masters still have it: the server believes both.
+    #[serde(default)]
+    pub former_revoker: Option<String>,
     /// What was issued, by name: so that a name is enough to revoke it.
     #[serde(default)]
     pub issued: BTreeMap<String, Vec<Issued>>,
@@ -162,6 +165,7 @@ impl Fleet {
             system: secrets.system.public().to_string(),
             issuers: vec![secrets.issuer.public().to_string()],
             revoker: Some(secrets.revoker.public().to_string()),
+            former_revoker: None,
             issued: BTreeMap::new(),
             revoked: BTreeMap::new(),
         }
@@ -199,20 +203,33 @@ impl Fleet {
         Ok(all)
     }
 
+    /// What a server trusts in its configuration: the operator, and who may sign accounts beside it.
+    pub fn operator_jwt(&self, operator: &KeyPair, now: UnixMillis) -> Result<String, Error> {
+        let system = account(&self.system)?;
+        let revokers = self.revoker.iter().chain(&self.former_revoker);
+        let revokers: Vec<PublicKey> =
+            revokers.map(|text| PublicKey::of_kind(text, KeyKind::Operator)).collect::<Result<_, _>>()?;
+        let claims = accounts::operator("zester", operator.public(), &system, &revokers, now.0 / 1000);
+        Ok(claims.issued_by(operator))
+    }
+
+    /// Gives masters that revoke another key. Both sign until the one before is given up, or this one alone where that was stolen.
+    pub fn rotate_revoker(&mut self, key: &PublicKey, stolen: bool) {
+        let before = self.revoker.replace(key.to_string());
+        self.former_revoker = before.filter(|_| !stolen);
+    }
+
+    /// Gives up the key before. False: there is none.
+    pub fn end_former_revoker(&mut self) -> bool {
+        self.former_revoker.take().is_some()
+    }
+
     /// The JWT of the operator, and those of the accounts by their keys: what a server is told.
     pub fn server_jwts(&self, operator: &KeyPair, now: UnixMillis) -> Result<ServerJwts, Error> {
         let (keys, seconds, revoked) = (self.account_keys()?, now.0 / 1000, self.revocations()?);
-        let revoker = self.revoker.iter().map(|text| PublicKey::of_kind(text, KeyKind::Operator));
-        let revoker: Vec<PublicKey> = revoker.collect::<Result<_, _>>()?;
         let signed = |claims: crate::jwt::Claims| claims.issued_by(operator);
         Ok(ServerJwts {
-            operator: signed(accounts::operator(
-                "zester",
-                operator.public(),
-                &keys.system,
-                &revoker,
-                seconds,
-            )),
+            operator: self.operator_jwt(operator, now)?,
             accounts: vec![
                 (keys.core.to_string(), signed(accounts::core(&keys, &revoked, seconds))),
                 (keys.peels.to_string(), signed(accounts::peels(&keys, &self.issuers()?, &revoked, seconds))),

@@ -3,7 +3,7 @@
 use crate::answer::{self, Answer, Failure};
 use crate::app::App;
 use crate::auth::directory::{self, Directory, SECRETS, failure, new_key, now, random};
-use crate::auth::{operators, push, roles, tls};
+use crate::auth::{operators, push, revoker, roles, tls};
 use crate::connection::Connect;
 use crate::exit::Exit;
 use serde_json::{Value as Json, json};
@@ -120,8 +120,8 @@ pub struct Issue {
 /// itself a new key with `zester peel rekey`.
 #[derive(clap::Args, Debug)]
 pub struct Rotate {
-    /// The name of a master, an admin or an operator; or `issuer`, `sys` (who tells the server of accounts), `server` or `door` (their
-    /// certificates)
+    /// The name of a master, an admin or an operator; or `issuer`, `revoker`, `sys` (who tells the server of accounts), `server` or
+    /// `door` (their certificates)
     #[arg(value_name = "NAME")]
     pub name: String,
     /// Of `server` and `door`: a name or address that the certificate is for
@@ -425,6 +425,10 @@ fn rotate(args: &Rotate) -> answer::Result {
             );
             return done(json!({ "name": args.name, "file": path }), text);
         }
+        ("revoker", None) => {
+            let done_so = revoker::rotate(&directory, args.stolen)?;
+            return done(json!({ "name": args.name, "file": done_so.file }), done_so.text);
+        }
         ("issuer", None) => {
             let pair = new_key(KeyKind::Account)?;
             match args.stolen {
@@ -544,13 +548,14 @@ fn lint(directory: &Directory) -> answer::Result {
         problems.push(operators::problem(&roster));
     }
     let named = [
-        &fleet.operator,
-        &fleet.core,
-        &fleet.peels,
-        fleet.operators.as_ref().unwrap_or(&fleet.peels),
-        &fleet.system,
+        Some(&fleet.operator),
+        Some(&fleet.core),
+        Some(&fleet.peels),
+        fleet.operators.as_ref(),
+        Some(&fleet.system),
     ];
     for ((name, ..), public) in SECRETS.iter().zip(named) {
+        let Some(public) = public else { continue };
         if directory.has_secret(name) && directory.secret(name)?.public().as_str() != public {
             problems.push(format!("keys/{name}.nk is of another fleet than fleet.json"));
         }
