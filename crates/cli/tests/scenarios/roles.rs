@@ -177,6 +177,14 @@ fn i14_an_operator_with_roles_sees_what_an_admin_sees() {
             (shell.run(&format!("zester {words}")), shell.run(&format!("zester {words} {bob}")));
         assert_eq!(of_bob.status.code(), of_admin.status.code(), "{words}: {}", said(&of_bob));
     }
+    // The server starts again, and whoever of the accounts connects first finds all of it joined.
+    shell.background[0].kill().unwrap();
+    shell.background[0].wait().unwrap();
+    shell.restart_server();
+    let followed = shell.succeeds(&format!("zester web-01 cmd.run 'echo again' --timeout 30s {bob}"));
+    assert!(followed.contains("again"), "{followed}");
+    shell.succeeds(&format!("zester web-01 cmd.run true --direct --timeout 30s {bob}"));
+    assert!(shell.succeeds(&format!("zester job show {jid} {bob}")).contains(&jid));
     assert!(!shell.log(1).contains("panicked"));
 }
 
