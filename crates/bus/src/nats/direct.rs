@@ -13,6 +13,7 @@ use crate::limits::{
 };
 use crate::message::{Page, Record, Sequence};
 use crate::pattern::{key_of, stream_of, subject_of};
+use async_nats::client::RequestErrorKind;
 use async_nats::{HeaderMap, HeaderValue, Message, Request, StatusCode};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -37,7 +38,12 @@ impl Nats {
     pub(super) async fn direct(&self, stream: &str, which: &Value) -> Result<Option<Read>, Error> {
         let request = Request::new().payload(which.to_string().into());
         let answer = self.client.send_request(format!("$JS.API.DIRECT.GET.{stream}"), request).await;
-        read_of_answer(stream, answer.map_err(|error| fault::of_storage(stream, error))?)
+        let answer = answer.map_err(|error| match error.kind() {
+            // Newer servers say so of a stream that is not there; 2.9 says nothing at all.
+            RequestErrorKind::TimedOut if self.reads_singly() => Error::unavailable(stream),
+            _ => fault::of_storage(stream, error),
+        });
+        read_of_answer(stream, answer?)
     }
 
     /// A page of a pattern.
