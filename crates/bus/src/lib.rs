@@ -149,6 +149,12 @@ pub trait Bus: Send + Sync {
     /// How much a stream or bucket (by the name of its [`Store`]) holds.
     fn usage<'a>(&'a self, store: &'a Store) -> Answer<'a, Usage>;
 
+    /// The place of the newest message of a stream or bucket; 0 where it is empty. Where newer ones were removed, theirs or the place of
+    /// what is left.
+    fn end<'a>(&'a self, store: &'a Store) -> Answer<'a, Sequence> {
+        Box::pin(async move { Ok(self.usage(store).await?.last) })
+    }
+
     /// Waits until the server has taken everything that was sent on this connection before.
     fn flush(&self) -> Answer<'_, ()>;
 

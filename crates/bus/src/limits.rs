@@ -51,6 +51,10 @@ pub const READ_WAIT: Duration = Duration::from_secs(2);
 pub const BATCH_MESSAGES_MAX: usize = 64;
 /// Messages that are read one by one before a consumer is made for the rest.
 pub const SINGLE_READS_MAX: usize = 16;
+/// Chains of single reads that go side by side, in an account without JetStream.
+pub const CHAINS_AT_ONCE: usize = 64;
+/// How much longer the next stretches are where little was found in those before.
+pub const STRETCH_GROWTH: u64 = 8;
 /// How often a consumer is asked for.
 pub const CONSUMER_TRIES: usize = 3;
 /// How long the server may take to make one before it is asked again.

@@ -69,6 +69,9 @@ pub struct Info {
     pub max_payload: usize,
     /// Servers of the cluster, as far as this one knows. One for a server that stands alone.
     pub servers: usize,
+    /// Whether this account has no JetStream and reads the stores of another message by message: nobody tells it then how much a
+    /// store holds ([`crate::Bus::usage`]).
+    pub single_reads: bool,
 }
 
 /// How much a stream or bucket holds, and who reads it.

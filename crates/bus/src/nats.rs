@@ -2,6 +2,7 @@
 
 mod connect;
 mod core;
+mod direct;
 mod durable;
 mod fault;
 mod kv;
@@ -11,6 +12,7 @@ mod stores;
 mod watch;
 
 pub use connect::{Credentials, Options, connect};
+pub use direct::Reads;
 pub use passport::{Passport, Proof, Prove};
 
 /// Whom the client names when it logs, for whoever wants to hear less of it.
@@ -37,6 +39,7 @@ pub struct Nats {
     jetstream: async_nats::jetstream::Context,
     event_sender: EventSender,
     answer_timeout: Duration,
+    reads: Reads,
     closed: CancellationToken,
     /// The queues of live subscriptions, so that closing ends them.
     queues: Arc<Mutex<BTreeMap<u64, Queue>>>,
@@ -197,6 +200,10 @@ impl Bus for Nats {
 
     fn usage<'a>(&'a self, store: &'a Store) -> Answer<'a, Usage> {
         Box::pin(self.connected(self.store_usage(store)))
+    }
+
+    fn end<'a>(&'a self, store: &'a Store) -> Answer<'a, Sequence> {
+        Box::pin(self.connected(self.store_end(store)))
     }
 
     fn flush(&self) -> Answer<'_, ()> {

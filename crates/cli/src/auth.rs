@@ -2,6 +2,8 @@
 
 pub mod claims;
 pub mod directory;
+pub mod operators;
 pub mod push;
+pub mod revoker;
 pub mod roles;
 pub mod tls;

@@ -3,11 +3,12 @@
 use crate::answer::Failure;
 use crate::app::App;
 use crate::auth::directory::key_beside;
+use crate::auth::operators;
 use crate::up_url;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use zester_bus::nats::{self, Credentials, Options};
+use zester_bus::nats::{self, Credentials, Options, Reads};
 use zester_bus::{Bus, Kind};
 use zester_client::Client;
 use zester_identity::{Credentials as Identity, credentials};
@@ -156,6 +157,10 @@ impl Connect {
         // Whoever has a name answers to it, and hears nobody else's answers.
         if let Some(identity) = self.identity(app)? {
             options.inbox_prefix = zester_identity::grants::inbox_prefix(&identity.name);
+            // Peels have no JetStream either, and read nothing but keys, by name.
+            if operators::has_own_account(&identity) {
+                options.reads = Reads::Single;
+            }
         }
         Ok(options)
     }
@@ -202,7 +207,9 @@ impl Connect {
             app.output.notice("asking the fleet of the `zester up` that runs here");
         }
         let options = self.options_for(app, &servers, "zester".to_string())?;
-        let bus = nats::connect(options).await.map_err(|error| explain(&error, &servers))?;
+        let identity = self.identity(app)?;
+        let bus = nats::connect(options).await;
+        let bus = bus.map_err(|error| explain(&error, &servers, identity.as_ref()))?;
         let bus: Arc<dyn Bus> = Arc::new(bus);
         let link = self.link(app, bus)?;
         if link.trust().is_some() {
@@ -244,13 +251,15 @@ fn finish_grace(timing: &Timing) -> Duration {
     scans.saturating_add(timing.master_ttl).saturating_add(FINISH_ROOM)
 }
 
-fn explain(error: &zester_bus::Error, servers: &Servers) -> Failure {
+fn explain(error: &zester_bus::Error, servers: &Servers, who: Option<&Identity>) -> Failure {
     let shown = servers.shown();
-    Failure::usage(match error.kind() {
-        Kind::Refused => format!(
+    let in_core = who.filter(|who| operators::is_in_core(who));
+    Failure::usage(match (error.kind(), in_core) {
+        (Kind::Refused, Some(who)) => operators::refused(&who.name, &shown),
+        (Kind::Refused, None) => format!(
             "the bus at {shown} does not let us in; name credentials with --creds, or put the token in the address: nats://TOKEN@host:port"
         ),
-        Kind::Disconnected | Kind::Timeout => format!(
+        (Kind::Disconnected | Kind::Timeout, _) => format!(
             "there is no bus at {shown}; name one with --nats or ZESTER_NATS_URL, or start one with `zester up`"
         ),
         _ => error.to_string(),

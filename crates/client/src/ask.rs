@@ -77,7 +77,7 @@ impl Client {
     pub(crate) async fn why_no_master(&self) -> Result<String, Error> {
         let jobs = zester_bus::storage::table().into_iter().find(|store| store.name == Bucket::Jobs.as_str());
         let Some(jobs) = jobs else { return Ok(NONE_CONNECTED.to_string()) };
-        match self.link.bus().usage(&jobs).await {
+        match self.link.bus().end(&jobs).await {
             Err(error) if error.kind() == Kind::Off => Err(error.into()),
             Err(error) if error.kind().retryable() => Ok(format!("the bucket `jobs` does not work: {error}")),
             _ => Ok(NONE_CONNECTED.to_string()),

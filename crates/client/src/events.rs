@@ -124,7 +124,7 @@ impl Client {
         let missing = || zester_bus::Error::new(Kind::Missing, format!("there is no stream `{stream}`"));
         let table = storage::table();
         let store = table.iter().find(|store| store.name == stream).ok_or_else(missing)?;
-        Ok(self.link.bus().usage(store).await?.last)
+        Ok(self.link.bus().end(store).await?)
     }
 }
 

@@ -1,10 +1,11 @@
-//! The claims of the operator, of the two accounts and of users, all made of the table of grants (I-1, I-2).
+//! The claims of the operator, of the accounts and of users, all made of the table of grants (I-1, I-2).
 
-use crate::grants::{self, Act, Crossing};
+use crate::grants::{self, Account, Act, Crossing};
 use crate::jwt::{Claims, nats_claims};
 use crate::key::PublicKey;
 use crate::limits::{
-    ANSWER_MAX, OPERATOR_SUBSCRIPTIONS_MAX, PEEL_PAYLOAD_MAX, PEEL_SUBSCRIPTIONS_MAX, QUESTION_MAX,
+    ANSWER_MAX, OPERATOR_QUESTION_MAX, OPERATOR_SUBSCRIPTIONS_MAX, PEEL_PAYLOAD_MAX, PEEL_SUBSCRIPTIONS_MAX,
+    QUESTION_MAX,
 };
 use crate::speaker::Role;
 use serde_json::{Map, Value as Json, json};
@@ -30,26 +31,33 @@ pub fn operator(
     Claims { subject: key.clone(), name: name.into(), issued, expires: None, nats }
 }
 
+/// What operators ask of masters that may take its time: a tree is published.
+const VERBS: &str = "zester.admin.*";
+
+/// Where the claims of a user name its account, when another key issued it.
+const ISSUER_ACCOUNT: &str = "issuer_account";
+
 /// The keys of the accounts, which name each other.
 #[derive(Clone, Debug)]
 pub struct AccountKeys {
     pub core: PublicKey,
     pub peels: PublicKey,
+    pub operators: PublicKey,
     pub system: PublicKey,
 }
 
-/// The account of masters and admins: it has JetStream, offers what peels need and uses their commands.
+/// The account of masters and admins: it has JetStream, offers what peels and operators need and uses the commands of peels.
 pub fn core(keys: &AccountKeys, revoked: &Revocations, issued: u64) -> Claims {
-    let mut exports = services(Crossing::ServiceOfCore, QUESTION_MAX);
-    exports.extend(
-        grants::crossings(Crossing::StreamOfCore)
-            .into_iter()
-            .map(|subject| json!({ "name": subject, "subject": subject, "type": "stream" })),
-    );
-    let imports = imported(Crossing::ServiceOfPeels, &keys.peels, "service");
+    let exports = [
+        services(Crossing::ServiceOfCore, |subject| match subject == VERBS {
+            true => OPERATOR_QUESTION_MAX,
+            false => QUESTION_MAX,
+        }),
+        streams(Crossing::StreamOfCore),
+    ];
     let more = json!({
-        "limits": limits(true), "exports": exports, "imports": imports, "revocations": revoked.claims(),
-        "default_permissions": {},
+        "limits": limits(true), "exports": exports.concat(), "imports": imports(Account::Core, keys),
+        "revocations": revoked.claims(), "default_permissions": {},
     });
     account("CORE", &keys.core, issued, more)
 }
@@ -57,19 +65,31 @@ pub fn core(keys: &AccountKeys, revoked: &Revocations, issued: u64) -> Claims {
 /// The account of peels: no JetStream, and nothing but what crosses by the table. Its signing key can issue users of the role
 /// `peel` and no others: their rights come from its template, by their name.
 pub fn peels(keys: &AccountKeys, issuers: &[PublicKey], revoked: &Revocations, issued: u64) -> Claims {
-    let mut imports = imported(Crossing::ServiceOfCore, &keys.core, "service");
-    imports.extend(imported(Crossing::StreamOfCore, &keys.core, "stream"));
-    let scope = |issuer: &PublicKey| {
-        json!({
-            "kind": "user_scope", "key": issuer.as_str(), "role": "peel", "template": permissions(Role::Peel, grants::TEMPLATE_NAME),
-        })
-    };
+    let exports = [services(Crossing::ServiceOfPeels, |_| ANSWER_MAX), streams(Crossing::StreamOfPeels)];
+    let scopes: Vec<Json> = issuers.iter().map(|issuer| scope(issuer, Role::Peel)).collect();
     let more = json!({
-        "limits": limits(false), "exports": services(Crossing::ServiceOfPeels, ANSWER_MAX), "imports": imports,
-        "signing_keys": issuers.iter().map(scope).collect::<Vec<_>>(), "revocations": revoked.claims(),
-        "default_permissions": {},
+        "limits": limits(false), "exports": exports.concat(), "imports": imports(Account::Peels, keys),
+        "signing_keys": scopes, "revocations": revoked.claims(), "default_permissions": {},
     });
     account("PEELS", &keys.peels, issued, more)
+}
+
+/// The account of operators with roles: no JetStream either. The anchor signs its users, as it does those of CORE, and what they may
+/// do comes from the template here: by their name, and as the table has it when the server was last told.
+pub fn operators(keys: &AccountKeys, revoked: &Revocations, issued: u64) -> Claims {
+    let more = json!({
+        "limits": limits(false), "exports": [], "imports": imports(Account::Operators, keys),
+        "signing_keys": [scope(&keys.core, Role::Operator)], "revocations": revoked.claims(), "default_permissions": {},
+    });
+    account("OPERATORS", &keys.operators, issued, more)
+}
+
+/// A key that issues users of one role, and what these may do.
+fn scope(issuer: &PublicKey, role: Role) -> Json {
+    json!({
+        "kind": "user_scope", "key": issuer.as_str(), "role": role.to_string(),
+        "template": permissions(role, grants::TEMPLATE_NAME),
+    })
 }
 
 /// The account of the server itself.
@@ -98,8 +118,22 @@ pub fn member(role: Role, name: &str, key: &PublicKey, issued: u64) -> Claims {
 
 /// A peel, by the scoped signing key: it has what the template gives it, and may say nothing of its own rights.
 pub fn peel(name: &str, key: &PublicKey, account: &PublicKey, issued: u64, expires: u64) -> Claims {
-    let nats = nats_claims("user", json!({ "issuer_account": account.as_str() }));
-    Claims { subject: key.clone(), name: name.into(), issued, expires: Some(expires), nats }
+    Claims { expires: Some(expires), ..scoped(name, key, account, issued) }
+}
+
+/// An operator with roles, by the anchor as a scoped signing key of the account of operators.
+pub fn operator_user(name: &str, key: &PublicKey, account: &PublicKey, issued: u64) -> Claims {
+    scoped(name, key, account, issued)
+}
+
+fn scoped(name: &str, key: &PublicKey, account: &PublicKey, issued: u64) -> Claims {
+    let nats = nats_claims("user", json!({ ISSUER_ACCOUNT: account.as_str() }));
+    Claims { subject: key.clone(), name: name.into(), issued, expires: None, nats }
+}
+
+/// Whether a user lives in an account that has no JetStream: its rights come from a template there.
+pub fn is_scoped(user: &Claims) -> bool {
+    user.nats.contains_key(ISSUER_ACCOUNT)
 }
 
 /// Who tells the server of new accounts.
@@ -135,19 +169,34 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn services(crossing: Crossing, answered_within: Duration) -> Vec<Json> {
+fn services(crossing: Crossing, answered_within: impl Fn(&str) -> Duration) -> Vec<Json> {
     let one = |subject: String| {
         json!({
             "name": subject, "subject": subject, "type": "service", "response_type": "Singleton",
-            "response_threshold": nanos(answered_within),
+            "response_threshold": nanos(answered_within(&subject)),
         })
     };
-    grants::crossings(crossing).into_iter().map(one).collect()
+    grants::offered(crossing).into_iter().map(one).collect()
 }
 
-fn imported(crossing: Crossing, from: &PublicKey, kind: &str) -> Vec<Json> {
-    let one = |subject: String| json!({ "name": subject, "subject": subject, "account": from.as_str(), "type": kind });
-    grants::crossings(crossing).into_iter().map(one).collect()
+fn streams(crossing: Crossing) -> Vec<Json> {
+    let one = |subject: String| json!({ "name": subject, "subject": subject, "type": "stream" });
+    grants::offered(crossing).into_iter().map(one).collect()
+}
+
+/// Everything that an account uses of others.
+fn imports(by: Account, keys: &AccountKeys) -> Vec<Json> {
+    let ways = [
+        (Crossing::ServiceOfCore, &keys.core, "service"),
+        (Crossing::StreamOfCore, &keys.core, "stream"),
+        (Crossing::ServiceOfPeels, &keys.peels, "service"),
+        (Crossing::StreamOfPeels, &keys.peels, "stream"),
+    ];
+    let of = |(crossing, from, kind): (Crossing, &PublicKey, &str)| {
+        let one = |subject: String| json!({ "name": subject, "subject": subject, "account": from.as_str(), "type": kind });
+        grants::used(by, crossing).into_iter().map(one).collect::<Vec<Json>>()
+    };
+    ways.into_iter().flat_map(of).collect()
 }
 
 fn limits(jetstream: bool) -> Json {

@@ -9,7 +9,7 @@ use crate::limits::CERTIFICATE_LIFE_MAX;
 use crate::speaker::Role;
 use crate::{Credentials, certificate, roster};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 use zester_wire::{EncodeError, Member, MemberRole, PeelId, Revoked, Roster, Token, UnixMillis};
@@ -49,12 +49,18 @@ pub struct Fleet {
     pub operator: String,
     pub core: String,
     pub peels: String,
+    /// None: of an earlier release, whose operators with roles live in CORE (see [`Fleet::move_operator`]).
+    #[serde(default)]
+    pub operators: Option<String>,
     pub system: String,
     /// Public keys that may issue peels, the newest last.
     pub issuers: Vec<String>,
     /// The public key that signs accounts for masters that revoke by themselves.
     #[serde(default)]
     pub revoker: Option<String>,
+    /// The one before, while masters still have it: the server believes both.
+    #[serde(default)]
+    pub former_revoker: Option<String>,
     /// What was issued, by name: so that a name is enough to revoke it.
     #[serde(default)]
     pub issued: BTreeMap<String, Vec<Issued>>,
@@ -77,6 +83,8 @@ pub struct Secrets {
     /// The anchor: signs masters, admins and the roster.
     pub core: KeyPair,
     pub peels: KeyPair,
+    /// Names the account of operators with roles, and signs nothing by itself.
+    pub operators: KeyPair,
     pub system: KeyPair,
     /// Signs peels, and nothing else counts that it signs.
     pub issuer: KeyPair,
@@ -90,11 +98,16 @@ impl Secrets {
             operator: KeyPair::new(KeyKind::Operator, random())?,
             core: KeyPair::new(KeyKind::Account, random())?,
             peels: KeyPair::new(KeyKind::Account, random())?,
+            operators: KeyPair::new(KeyKind::Account, random())?,
             system: KeyPair::new(KeyKind::Account, random())?,
             issuer: KeyPair::new(KeyKind::Account, random())?,
             revoker: KeyPair::new(KeyKind::Operator, random())?,
         })
     }
+}
+
+fn account(text: &str) -> Result<PublicKey, BadKey> {
+    PublicKey::of_kind(text, KeyKind::Account)
 }
 
 /// A roster without anybody in it but the issuer.
@@ -129,6 +142,12 @@ fn add(
     Ok(())
 }
 
+/// The names of those who have roles.
+pub fn operators_in(roster: &Roster) -> BTreeSet<String> {
+    let of = roster.members.iter().filter(|member| member.role == MemberRole::Operator);
+    of.map(|member| member.name.to_string()).collect()
+}
+
 /// The next roster: whatever was changed, it has a higher serial and a fresh life.
 pub fn renewed(roster: &Roster, now: UnixMillis) -> Roster {
     // Two authorities that share a file could count alike; the clock sets them apart.
@@ -142,19 +161,32 @@ impl Fleet {
             operator: secrets.operator.public().to_string(),
             core: secrets.core.public().to_string(),
             peels: secrets.peels.public().to_string(),
+            operators: Some(secrets.operators.public().to_string()),
             system: secrets.system.public().to_string(),
             issuers: vec![secrets.issuer.public().to_string()],
             revoker: Some(secrets.revoker.public().to_string()),
+            former_revoker: None,
             issued: BTreeMap::new(),
             revoked: BTreeMap::new(),
         }
     }
 
-    pub fn account_keys(&self) -> Result<AccountKeys, BadKey> {
-        let account = |text: &str| PublicKey::of_kind(text, KeyKind::Account);
+    /// The key that names the account of peels.
+    pub fn account_of_peels(&self) -> Result<PublicKey, BadKey> {
+        account(&self.peels)
+    }
+
+    fn account_of_operators(&self) -> Result<PublicKey, Error> {
+        let text = self.operators.as_deref();
+        let none = || Error("there is no account of operators yet: `zester auth push` makes it".into());
+        Ok(account(text.ok_or_else(none)?)?)
+    }
+
+    fn account_keys(&self) -> Result<AccountKeys, Error> {
         Ok(AccountKeys {
             core: account(&self.core)?,
-            peels: account(&self.peels)?,
+            peels: self.account_of_peels()?,
+            operators: self.account_of_operators()?,
             system: account(&self.system)?,
         })
     }
@@ -171,29 +203,43 @@ impl Fleet {
         Ok(all)
     }
 
+    /// What a server trusts in its configuration: the operator, and who may sign accounts beside it.
+    pub fn operator_jwt(&self, operator: &KeyPair, now: UnixMillis) -> Result<String, Error> {
+        let system = account(&self.system)?;
+        let revokers = self.revoker.iter().chain(&self.former_revoker);
+        let revokers: Vec<PublicKey> =
+            revokers.map(|text| PublicKey::of_kind(text, KeyKind::Operator)).collect::<Result<_, _>>()?;
+        let claims = accounts::operator("zester", operator.public(), &system, &revokers, now.0 / 1000);
+        Ok(claims.issued_by(operator))
+    }
+
+    /// Gives masters that revoke another key. Both sign until the one before is given up, or this one alone where that was stolen.
+    pub fn rotate_revoker(&mut self, key: &PublicKey, stolen: bool) {
+        let before = self.revoker.replace(key.to_string());
+        self.former_revoker = before.filter(|_| !stolen);
+    }
+
+    /// Gives up the key before. False: there is none.
+    pub fn end_former_revoker(&mut self) -> bool {
+        self.former_revoker.take().is_some()
+    }
+
     /// The JWT of the operator, and those of the accounts by their keys: what a server is told.
     pub fn server_jwts(&self, operator: &KeyPair, now: UnixMillis) -> Result<ServerJwts, Error> {
         let (keys, seconds, revoked) = (self.account_keys()?, now.0 / 1000, self.revocations()?);
-        let revoker = self.revoker.iter().map(|text| PublicKey::of_kind(text, KeyKind::Operator));
-        let revoker: Vec<PublicKey> = revoker.collect::<Result<_, _>>()?;
         let signed = |claims: crate::jwt::Claims| claims.issued_by(operator);
         Ok(ServerJwts {
-            operator: signed(accounts::operator(
-                "zester",
-                operator.public(),
-                &keys.system,
-                &revoker,
-                seconds,
-            )),
+            operator: self.operator_jwt(operator, now)?,
             accounts: vec![
                 (keys.core.to_string(), signed(accounts::core(&keys, &revoked, seconds))),
                 (keys.peels.to_string(), signed(accounts::peels(&keys, &self.issuers()?, &revoked, seconds))),
+                (keys.operators.to_string(), signed(accounts::operators(&keys, &revoked, seconds))),
                 (keys.system.to_string(), signed(accounts::system(&keys, &revoked, seconds))),
             ],
         })
     }
 
-    /// Makes a master or an admin, or gives one a new key: the old one counts until then, for what runs with it.
+    /// Makes a master, an admin or an operator, or gives one a new key: the old one counts until then, for what runs with it.
     pub fn member(
         &mut self,
         who: (Role, &str),
@@ -209,10 +255,45 @@ impl Fleet {
             Role::Operator => MemberRole::Operator,
             Role::Peel => return Err(Error("a peel stands in no roster".into())),
         };
-        add(roster, member_role, name, pair.public(), Some(now.plus(overlap)))?;
-        let jwt = accounts::member(role, name, pair.public(), now.0 / 1000).issued_by(core);
+        let (key, issued) = (pair.public(), now.0 / 1000);
+        let claims = match role {
+            Role::Operator => accounts::operator_user(name, key, &self.account_of_operators()?, issued),
+            _ => accounts::member(role, name, key, issued),
+        };
+        add(roster, member_role, name, key, Some(now.plus(overlap)))?;
+        let jwt = claims.issued_by(core);
         self.note(name, role, pair.public());
         Ok(Unsealed { jwt, name: name.to_string(), pair, certificate: Vec::new() })
+    }
+
+    /// Whether operators with roles still live in CORE, as they did before they had an account of their own.
+    pub fn has_operators_in_core(&self) -> bool {
+        self.operators.is_none()
+    }
+
+    /// The account of operators with roles.
+    pub fn open_account_of_operators(&mut self, key: &PublicKey) {
+        self.operators = Some(key.to_string());
+    }
+
+    /// Takes an operator with roles out of CORE: it gets a new key in the account of operators, and the server lets its keys in CORE
+    /// in no more. What these signed counts for the overlap, because some of it is still under way.
+    pub fn move_operator(
+        &mut self,
+        name: &str,
+        pair: KeyPair,
+        core: &KeyPair,
+        roster: &mut Roster,
+        (now, overlap): (UnixMillis, Duration),
+    ) -> Result<Unsealed, Error> {
+        let is_of = |member: &&Member| member.role == MemberRole::Operator && member.name.as_str() == name;
+        let before: Vec<String> =
+            roster.members.iter().filter(is_of).map(|member| member.key.clone()).collect();
+        let made = self.member((Role::Operator, name), pair, core, roster, (now, overlap))?;
+        for key in before {
+            self.keep_out(&key, now);
+        }
+        Ok(made)
     }
 
     /// Makes a peel, with the key of the issuer alone.
@@ -237,7 +318,7 @@ impl Fleet {
         now: UnixMillis,
         life: Duration,
     ) -> Result<(String, Vec<u8>), Error> {
-        let vouched = vouch(&self.account_keys()?.peels, peel, key, issuer, (now, life))?;
+        let vouched = vouch(&self.account_of_peels()?, peel, key, issuer, (now, life))?;
         self.note(peel.as_str(), Role::Peel, key);
         Ok(vouched)
     }

@@ -1,8 +1,10 @@
 //! The one table of who may publish and subscribe what (I-2). The JWTs of users, the exports and imports of the two accounts,
 //! the table in `docs/security.md` and the list of the adversary's tests are made of it.
 //!
-//! Peels live in an account of their own, PEELS, without JetStream; masters and admins live in CORE, which owns every stream
-//! and bucket. What crosses from one to the other is named here, row by row, and nothing else does.
+//! Peels live in an account of their own, PEELS, and operators with roles in another, OPERATORS, both without JetStream; masters
+//! and admins live in CORE, which owns every stream and bucket. What crosses from one to the other is named here, row by row, and
+//! nothing else does. So a reply subject that a peel or an operator chooses for a question reaches nothing in CORE: the answer
+//! comes out in the account of who asked.
 
 use crate::speaker::Role;
 use std::collections::BTreeSet;
@@ -19,17 +21,54 @@ pub enum Act {
     Subscribe,
 }
 
-/// How a subject gets from one account to the other.
+/// An account of the server, and who lives in it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Account {
+    /// Masters and admins.
+    Core,
+    Peels,
+    /// Operators with roles.
+    Operators,
+}
+
+impl Account {
+    pub const fn of(role: Role) -> Account {
+        match role {
+            Role::Master | Role::Admin => Account::Core,
+            Role::Peel => Account::Peels,
+            Role::Operator => Account::Operators,
+        }
+    }
+}
+
+/// How a subject gets from one account to another.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Crossing {
     /// It stays in the account of its role.
     None,
-    /// CORE offers it as a service: what a peel sends arrives there, and one answer comes back.
+    /// CORE offers it as a service: what is sent elsewhere arrives there, and one answer comes back.
     ServiceOfCore,
-    /// PEELS offers it as a service: what a master or an admin sends arrives at the peel, and one answer comes back.
+    /// PEELS offers it as a service: what is sent elsewhere arrives at the peel, and one answer comes back.
     ServiceOfPeels,
-    /// Whatever is published in CORE is heard in PEELS.
+    /// Whatever is published in CORE is heard elsewhere too.
     StreamOfCore,
+    /// Whatever is published in PEELS is heard elsewhere too. What came to CORE as a service is not heard through a stream of CORE.
+    StreamOfPeels,
+}
+
+impl Crossing {
+    /// Who offers it.
+    const fn of(self) -> Option<Account> {
+        match self {
+            Crossing::None => None,
+            Crossing::ServiceOfCore | Crossing::StreamOfCore => Some(Account::Core),
+            Crossing::ServiceOfPeels | Crossing::StreamOfPeels => Some(Account::Peels),
+        }
+    }
+
+    const fn is_service(self) -> bool {
+        matches!(self, Crossing::ServiceOfCore | Crossing::ServiceOfPeels)
+    }
 }
 
 /// One right of one role.
@@ -59,32 +98,32 @@ const fn peel_sends(subject: &'static str, purpose: &'static str) -> Grant {
     Grant { role: Role::Peel, act: Act::Publish, subject, crossing: Crossing::ServiceOfCore, purpose }
 }
 
-const fn core(role: Role, act: Act, subject: &'static str, purpose: &'static str) -> Grant {
+const fn stays(role: Role, act: Act, subject: &'static str, purpose: &'static str) -> Grant {
     Grant { role, act, subject, crossing: Crossing::None, purpose }
 }
 
 const fn master_sends(subject: &'static str, purpose: &'static str) -> Grant {
-    core(Role::Master, Act::Publish, subject, purpose)
+    stays(Role::Master, Act::Publish, subject, purpose)
 }
 
 const fn master_hears(subject: &'static str, purpose: &'static str) -> Grant {
-    core(Role::Master, Act::Subscribe, subject, purpose)
+    stays(Role::Master, Act::Subscribe, subject, purpose)
 }
 
 const fn admin_sends(subject: &'static str, purpose: &'static str) -> Grant {
-    core(Role::Admin, Act::Publish, subject, purpose)
+    stays(Role::Admin, Act::Publish, subject, purpose)
 }
 
-const fn operator_sends(subject: &'static str, purpose: &'static str) -> Grant {
-    core(Role::Operator, Act::Publish, subject, purpose)
+const fn operator_asks(subject: &'static str, purpose: &'static str) -> Grant {
+    Grant { role: Role::Operator, act: Act::Publish, subject, crossing: Crossing::ServiceOfCore, purpose }
 }
 
-const fn operator_hears(subject: &'static str, purpose: &'static str) -> Grant {
-    core(Role::Operator, Act::Subscribe, subject, purpose)
+const fn operator_hears(subject: &'static str, crossing: Crossing, purpose: &'static str) -> Grant {
+    Grant { role: Role::Operator, act: Act::Subscribe, subject, crossing, purpose }
 }
 
 const fn admin_hears(subject: &'static str, purpose: &'static str) -> Grant {
-    core(Role::Admin, Act::Subscribe, subject, purpose)
+    stays(Role::Admin, Act::Subscribe, subject, purpose)
 }
 
 pub const TABLE: &[Grant] = &[
@@ -117,8 +156,8 @@ pub const TABLE: &[Grant] = &[
         crossing: Crossing::StreamOfCore,
         purpose: "that something was published",
     },
-    core(Role::Peel, Act::Subscribe, "_INBOX.{me}.>", "answers to its own questions"),
-    core(Role::Peel, Act::Publish, "_INBOX.{me}.>", "proving that the server has what was sent before"),
+    stays(Role::Peel, Act::Subscribe, "_INBOX.{me}.>", "answers to its own questions"),
+    stays(Role::Peel, Act::Publish, "_INBOX.{me}.>", "proving that the server has what was sent before"),
     master_sends("zester.cmd.*", "commands to peels"),
     master_sends("zester.job.*.dispatch", "the history of a job"),
     master_sends("zester.job.*.status", "the history of a job"),
@@ -176,24 +215,55 @@ pub const TABLE: &[Grant] = &[
     admin_hears("zester.job.>", "following jobs"),
     admin_hears("zester.event.>", "watching events"),
     admin_hears("_INBOX.{me}.>", "answers to its own questions"),
-    operator_sends("zester.dispatch", "requests for jobs, within its roles"),
-    operator_sends("zester.admin.*", "kill, retry, publish, forget, within its roles"),
-    operator_sends("zester.cmd.*", "calls past the masters, within its roles"),
-    operator_sends("zester.event._admin.send.>", "events of operators, within its roles"),
-    operator_sends("zester.target.resolve", "which peels an expression names"),
-    operator_sends("zester.peel.list", "which peels there are"),
-    operator_sends("zester.reactor.test", "what rules would do"),
-    operator_sends("$JS.API.STREAM.INFO.*", "how full a store is"),
-    operator_sends("$JS.API.STREAM.MSG.GET.*", "reading records"),
-    operator_sends("$JS.API.DIRECT.GET.>", "reading records"),
-    operator_sends("$JS.API.CONSUMER.CREATE.>", "reading streams"),
-    operator_sends("$JS.API.CONSUMER.INFO.>", "reading streams"),
-    operator_sends("$JS.API.CONSUMER.MSG.NEXT.>", "reading streams"),
-    operator_sends("$JS.API.CONSUMER.DELETE.>", "reading streams"),
-    operator_sends("_INBOX.{me}.>", "proving that the server has what was sent before"),
-    operator_hears("zester.job.>", "following jobs"),
-    operator_hears("zester.event.>", "watching events"),
-    operator_hears("_INBOX.{me}.>", "answers to its own questions"),
+    operator_asks("zester.dispatch", "requests for jobs, within its roles"),
+    operator_asks("zester.admin.*", "kill, retry, publish, forget, within its roles"),
+    Grant {
+        role: Role::Operator,
+        act: Act::Publish,
+        subject: "zester.cmd.*",
+        crossing: Crossing::ServiceOfPeels,
+        purpose: "calls past the masters, within its roles",
+    },
+    operator_asks("zester.event._admin.send.>", "events of operators, within its roles"),
+    operator_asks("zester.target.resolve", "which peels an expression names"),
+    operator_asks("zester.peel.list", "which peels there are"),
+    operator_asks("zester.reactor.test", "what rules would do"),
+    operator_asks("$JS.API.DIRECT.GET.job-events", "reading records"),
+    operator_asks("$JS.API.DIRECT.GET.events", "reading records"),
+    operator_asks("$JS.API.DIRECT.GET.reactor-ledger", "reading records"),
+    operator_asks("$JS.API.DIRECT.GET.audit", "reading records"),
+    operator_asks("$JS.API.DIRECT.GET.KV_jobs", "reading records"),
+    operator_asks("$JS.API.DIRECT.GET.KV_job-returns", "reading records"),
+    operator_asks("$JS.API.DIRECT.GET.KV_job-targets", "reading records"),
+    operator_asks("$JS.API.DIRECT.GET.KV_master-heartbeat", "reading records"),
+    operator_asks("$JS.API.DIRECT.GET.KV_peel-seen", "reading records"),
+    operator_asks("$JS.API.DIRECT.GET.KV_facts", "reading records"),
+    operator_asks("$JS.API.DIRECT.GET.KV_leases", "reading records"),
+    operator_asks("$JS.API.DIRECT.GET.KV_state-files", "reading records"),
+    operator_asks("$JS.API.DIRECT.GET.KV_settings-files", "reading records"),
+    operator_asks("$JS.API.DIRECT.GET.KV_reactor-files", "reading records"),
+    operator_asks("$JS.API.DIRECT.GET.KV_trust", "reading records"),
+    operator_asks("$JS.API.DIRECT.GET.KV_enrollments", "reading records"),
+    stays(Role::Operator, Act::Publish, "_INBOX.{me}.>", "proving that the server has what was sent before"),
+    stays(
+        Role::Operator,
+        Act::Subscribe,
+        "zester.job.>",
+        "following jobs: of the subjects below, those of one job",
+    ),
+    operator_hears("zester.job.*.dispatch", Crossing::StreamOfCore, "following jobs"),
+    operator_hears("zester.job.*.status", Crossing::StreamOfCore, "following jobs"),
+    operator_hears("zester.job.*.cancel", Crossing::StreamOfCore, "following jobs"),
+    operator_hears("zester.job.*.ack.*", Crossing::StreamOfPeels, "following jobs"),
+    operator_hears("zester.job.*.return.*", Crossing::StreamOfPeels, "following jobs"),
+    operator_hears("zester.job.*.schedule.*", Crossing::StreamOfPeels, "following jobs"),
+    operator_hears("zester.job.*.progress.*", Crossing::StreamOfPeels, "following jobs"),
+    stays(Role::Operator, Act::Subscribe, "zester.event.>", "watching events: all of the subjects below"),
+    operator_hears("zester.event._master.>", Crossing::StreamOfCore, "watching events"),
+    operator_hears("zester.event._admin.send.>", Crossing::StreamOfCore, "watching events"),
+    operator_hears("zester.event.*.send.>", Crossing::StreamOfPeels, "watching events"),
+    operator_hears("zester.event.*.beacon.*", Crossing::StreamOfPeels, "watching events"),
+    stays(Role::Operator, Act::Subscribe, "_INBOX.{me}.>", "answers to its own questions"),
 ];
 
 /// Where answers to a member come in. The name is a token of its own: templates of the server know no other.
@@ -212,9 +282,41 @@ pub fn allows(role: Role, act: Act, name: &str, subject: &str) -> bool {
     subjects(role, act, name).iter().any(|pattern| matches(pattern, subject))
 }
 
-/// What crosses between the accounts in one way, each subject once.
-pub fn crossings(crossing: Crossing) -> BTreeSet<String> {
+/// What an account offers in one way, each subject once. What another of them holds already is not named again: servers refuse an
+/// account that does.
+pub fn offered(crossing: Crossing) -> BTreeSet<String> {
     let rows = TABLE.iter().filter(|grant| grant.crossing == crossing);
+    let all: BTreeSet<String> = rows.map(Grant::of_anybody).collect();
+    let is_held = |subject: &String| all.iter().any(|other| other != subject && holds(other, subject));
+    all.iter().filter(|subject| !is_held(subject)).cloned().collect()
+}
+
+/// Whether every subject of one pattern is one of another's.
+fn holds(wide: &str, narrow: &str) -> bool {
+    let mut parts = narrow.split('.');
+    for of_wide in wide.split('.') {
+        match (of_wide, parts.next()) {
+            (">", Some(_)) => return true,
+            (_, None | Some(">")) => return false,
+            ("*", Some(_)) => {}
+            (of_wide, Some(part)) if of_wide == part => {}
+            _ => return false,
+        }
+    }
+    parts.next().is_none()
+}
+
+/// The same, of what an account uses that another offers.
+pub fn used(by: Account, crossing: Crossing) -> BTreeSet<String> {
+    if crossing.of() == Some(by) {
+        return BTreeSet::new();
+    }
+    let is_used = |grant: &&Grant| match by {
+        // Masters and admins speak to peels by what these hear; of their own rows nothing crosses.
+        Account::Core => grant.role == Role::Peel && crossing.is_service(),
+        Account::Peels | Account::Operators => Account::of(grant.role) == by,
+    };
+    let rows = TABLE.iter().filter(|grant| grant.crossing == crossing).filter(is_used);
     rows.map(Grant::of_anybody).collect()
 }
 
@@ -246,6 +348,7 @@ pub fn markdown() -> String {
             Crossing::ServiceOfCore => "service of CORE",
             Crossing::ServiceOfPeels => "service of PEELS",
             Crossing::StreamOfCore => "stream of CORE",
+            Crossing::StreamOfPeels => "stream of PEELS",
         };
         let (role, subject, purpose) = (grant.role, grant.subject("<name>"), grant.purpose);
         let _infallible = writeln!(text, "| {role} | {act} | `{subject}` | {crossing} | {purpose} |");
@@ -331,15 +434,47 @@ mod tests {
     }
 
     #[test]
-    #[rule("I-2")]
-    fn i2_everything_of_a_peel_crosses_by_a_row_and_nothing_of_core_does() {
+    #[rule("I-2", "I-14")]
+    fn i2_everything_of_a_peel_and_an_operator_crosses_by_a_row_and_nothing_of_core_does() {
         for grant in TABLE {
             let crosses = grant.crossing != Crossing::None;
             let is_inbox = grant.subject.starts_with("_INBOX");
-            assert_eq!(crosses, grant.role == Role::Peel && !is_inbox, "{grant:?}");
+            // Subscriptions that name a job cover several rows; nothing is published there in the account itself.
+            let is_cover = grant.role == Role::Operator
+                && grant.act == Act::Subscribe
+                && ["zester.job.>", "zester.event.>"].contains(&grant.subject);
+            let of_core = Account::of(grant.role) == Account::Core;
+            assert_eq!(crosses, !of_core && !is_inbox && !is_cover, "{grant:?}");
         }
-        assert_eq!(crossings(Crossing::ServiceOfPeels), BTreeSet::from(["zester.cmd.*".to_string()]));
-        assert_eq!(crossings(Crossing::StreamOfCore), BTreeSet::from(["zester.notify.*".to_string()]));
+        let one = |subject: &str| BTreeSet::from([subject.to_string()]);
+        assert_eq!(offered(Crossing::ServiceOfPeels), one("zester.cmd.*"));
+        for by in [Account::Core, Account::Operators] {
+            assert_eq!(used(by, Crossing::ServiceOfPeels), one("zester.cmd.*"), "{by:?}");
+        }
+        assert_eq!(used(Account::Peels, Crossing::StreamOfCore), one("zester.notify.*"));
+        for (by, crossing) in [
+            (Account::Core, Crossing::ServiceOfCore),
+            (Account::Core, Crossing::StreamOfCore),
+            (Account::Core, Crossing::StreamOfPeels),
+            (Account::Peels, Crossing::ServiceOfPeels),
+            (Account::Peels, Crossing::StreamOfPeels),
+        ] {
+            assert_eq!(used(by, crossing), BTreeSet::new(), "{by:?} {crossing:?}");
+        }
+        let peels = used(Account::Peels, Crossing::ServiceOfCore);
+        assert!(!peels.contains("zester.dispatch") && peels.contains("zester.target.resolve"), "{peels:?}");
+    }
+
+    #[test]
+    #[rule("I-14")]
+    fn i14_an_operator_asks_nothing_of_jetstream_but_single_records_and_writes_none() {
+        for grant in TABLE.iter().filter(|grant| grant.role == Role::Operator && grant.act == Act::Publish) {
+            let subject = grant.subject("bob");
+            let is_read = subject.strip_prefix("$JS.API.DIRECT.GET.");
+            assert!(!subject.starts_with('$') || is_read.is_some(), "{subject}");
+            // The store stands in the subject, whole: nothing that a wildcard could widen.
+            assert!(is_read.is_none_or(|store| !store.contains(['*', '>', '.'])), "{subject}");
+        }
     }
 
     #[test]
@@ -347,6 +482,21 @@ mod tests {
     fn i2_the_table_of_the_documentation_is_this_one() {
         let page = include_str!("../../../docs/security.md");
         assert!(page.contains(&markdown()), "docs/security.md should hold:\n{}", markdown());
+    }
+
+    #[test]
+    fn a_pattern_holds_what_all_its_subjects_hold() {
+        for (wide, narrow, is) in [
+            ("a.*.c.>", "a.b.c.>", true),
+            ("a.>", "a.*", true),
+            ("a.*", "a.>", false),
+            ("a.*", "a.b", true),
+            ("a.b", "a.*", false),
+            ("a.*", "a.b.c", false),
+            ("a.b.c", "a.b", false),
+        ] {
+            assert_eq!(holds(wide, narrow), is, "{wide} {narrow}");
+        }
     }
 
     #[test]

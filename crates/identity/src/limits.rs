@@ -19,6 +19,8 @@ pub const PEEL_SUBSCRIPTIONS_MAX: i64 = 64;
 pub const OPERATOR_SUBSCRIPTIONS_MAX: i64 = 1_024;
 /// How long a server remembers a question of a peel that nobody answered. Short: peels could ask without end (I-13).
 pub const QUESTION_MAX: Duration = Duration::from_secs(60);
+/// The same of an operator, whose request to publish may take a quarter of an hour.
+pub const OPERATOR_QUESTION_MAX: Duration = Duration::from_secs(1_000);
 /// How long a call past the masters may wait for its answer, and whoever is asked may take to answer.
 pub const ANSWER_MAX: Duration = Duration::from_secs(24 * 3600);
 /// How far the clocks of a fleet may be apart: a signature may be dated that far ahead of its reader, and a key that has ended

@@ -1,6 +1,6 @@
 //! A fleet from nothing, and its changes: who is in the roster, and what the server is told.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
@@ -44,17 +44,44 @@ fn i1_the_server_is_told_of_accounts_that_fit_each_other() {
         Json::Object(verified.claims.nats)
     };
     let (core, peels) = (claims(&fleet.core), claims(&fleet.peels));
+    let operators = claims(fleet.operators.as_deref().unwrap());
     let subjects = |claims: &Json, what: &str| -> BTreeSet<(String, String)> {
         let of = |one: &Json| (one["type"].as_str().unwrap().into(), one["subject"].as_str().unwrap().into());
         claims[what].as_array().unwrap().iter().map(of).collect()
     };
-    assert_eq!(subjects(&core, "exports"), subjects(&peels, "imports"));
-    assert_eq!(subjects(&peels, "exports"), subjects(&core, "imports"));
+    // Whatever one uses another offers, under that name or a wider one; and what is offered somebody uses.
+    let offered = [(&fleet.core, &core), (&fleet.peels, &peels)];
+    let mut used: BTreeSet<(String, String)> = BTreeSet::new();
+    for by in [&core, &peels, &operators] {
+        for import in by["imports"].as_array().unwrap() {
+            let (kind, subject) = (import["type"].as_str().unwrap(), import["subject"].as_str().unwrap());
+            let from = offered.iter().find(|(key, _)| import["account"] == key.as_str()).unwrap().1;
+            let found = subjects(from, "exports").into_iter().find(|(other, wide)| {
+                other == kind
+                    && (wide == subject
+                        || wide == "zester.event.*.send.>"
+                            && subject.starts_with("zester.event._admin.send."))
+            });
+            used.insert(found.unwrap_or_else(|| panic!("nobody offers the {kind} {subject}")));
+        }
+    }
+    let all = subjects(&core, "exports").into_iter().chain(subjects(&peels, "exports"));
+    assert_eq!(all.collect::<BTreeSet<_>>(), used);
+    assert_eq!(operators["exports"], Json::Array(Vec::new()));
+    // Unanswered questions are soon forgotten, but for those that take long.
+    let within = |subject: &str| {
+        let exports = core["exports"].as_array().unwrap();
+        exports.iter().find(|one| one["subject"] == subject).unwrap()["response_threshold"].as_u64().unwrap()
+    };
+    assert!(within("zester.admin.*") > 900_000_000_000, "{}", within("zester.admin.*"));
+    assert_eq!(within("zester.dispatch"), 60_000_000_000);
     // JetStream in one of them only.
-    assert_eq!(
-        (&core["limits"]["disk_storage"], &peels["limits"]["disk_storage"]),
-        (&(-1).into(), &0.into())
-    );
+    let stored = [&core, &peels, &operators].map(|account| account["limits"]["disk_storage"].clone());
+    assert_eq!(stored, [(-1).into(), 0.into(), 0.into()] as [Json; 3]);
+    // The anchor makes operators, and their rights come from the account.
+    let scope = &operators["signing_keys"][0];
+    assert_eq!((&scope["kind"], &scope["key"]), (&"user_scope".into(), &fleet.core.clone().into()));
+    assert!(scope["template"]["sub"]["allow"].to_string().contains("_INBOX.{{name()}}.>"));
     // The issuer gives no rights of its own choosing.
     let scope = &peels["signing_keys"][0];
     assert_eq!((&scope["kind"], &scope["key"]), (&"user_scope".into(), &fleet.issuers[0].clone().into()));

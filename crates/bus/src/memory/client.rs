@@ -268,6 +268,7 @@ impl Bus for Memory {
             version: "memory".into(),
             max_payload: state.max_payload,
             servers: state.servers,
+            single_reads: false,
         }
     }
 

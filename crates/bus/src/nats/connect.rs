@@ -1,7 +1,7 @@
 //! Making the connection, telling what happens to it, and ending it.
 
-use super::Nats;
 use super::passport::Passport;
+use super::{Nats, Reads};
 use crate::error::{Error, Kind};
 use crate::event::{Event, EventSender};
 use crate::limits::{
@@ -51,6 +51,8 @@ pub struct Options {
     pub require_tls: bool,
     /// Whether to return at once and go on trying when no server answers. A daemon may start before its bus.
     pub keep_trying: bool,
+    /// How the stores are read: what the account of the credentials has.
+    pub reads: Reads,
     /// How long the server may take to answer.
     pub answer_timeout: Duration,
     /// Over how long the members of a fleet come back that lost their server at once (J-27); zero where a person waits.
@@ -69,6 +71,7 @@ impl Options {
             root_certificates: Vec::new(),
             require_tls: false,
             keep_trying: false,
+            reads: Reads::All,
             answer_timeout: ANSWER_TIMEOUT,
             reconnect_spread: Duration::ZERO,
             probe_every: PING_INTERVAL,
@@ -146,6 +149,7 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
         jetstream,
         event_sender,
         answer_timeout: options.answer_timeout,
+        reads: options.reads,
         closed: CancellationToken::new(),
         queues: Arc::new(Mutex::new(BTreeMap::new())),
         next_queue: AtomicU64::new(0),
@@ -279,7 +283,8 @@ impl Nats {
             None => (String::new(), 1),
         };
         let connected = self.is_connected() && !self.closed.is_cancelled();
-        Info { connected, version, max_payload: self.client.max_payload(), servers }
+        let single_reads = self.reads_singly();
+        Info { connected, version, max_payload: self.client.max_payload(), servers, single_reads }
     }
 
     pub(super) async fn shut(&self) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! Keys. By hand on the subjects of a bucket rather than by the client's store: that one asks for the whole bucket first,
 //! which a peel may not, cannot make a bucket on the oldest server we run on, and marks removed keys instead of removing them.
 
+use super::direct::read_of_answer;
 use super::read::Read;
 use super::{Nats, core, fault};
 use crate::error::{Error, Kind};
@@ -9,7 +10,7 @@ use crate::message::{Entry, Page, Record, Sequence};
 use crate::pattern::{check_name, check_pattern, check_subject, key_of, stream_of, subject_of};
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::response::Response;
-use async_nats::{HeaderMap, Request, StatusCode};
+use async_nats::{HeaderMap, Request};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
@@ -80,34 +81,24 @@ impl Nats {
         Ok(self.direct_get(stream, subject).await?.map(|read| read.record))
     }
 
-    /// The newest message of a subject. It is named in the subject of the request, so that grants can name keys.
+    /// The newest message of a subject. It is named in the subject of the request, so that grants can name keys; those of operators
+    /// name stores.
     async fn direct_get(&self, stream: &str, subject: &str) -> Result<Option<Read>, Error> {
+        if self.reads_singly() {
+            return self.direct(stream, &json!({ "last_by_subj": subject })).await;
+        }
         let asked = format!("$JS.API.DIRECT.GET.{stream}.{subject}");
         let answer = self.client.send_request(asked, Request::new()).await;
-        let answer = answer.map_err(|error| fault::of_storage(subject, error))?;
-        match answer.status {
-            None | Some(StatusCode::OK) => {}
-            Some(StatusCode::NOT_FOUND) => return Ok(None),
-            Some(status) => {
-                let words = answer.description.unwrap_or_default();
-                return Err(Error::new(Kind::Other, format!("{subject}: {status} {words}")));
-            }
-        }
-        let headers = answer.headers.unwrap_or_default();
-        let header = |name: &str| headers.get_last(name).map(async_nats::HeaderValue::as_str);
-        let revision = header("Nats-Sequence").and_then(|text| text.parse().ok());
-        let at = header("Nats-Time-Stamp").and_then(|text| async_nats::datetime::parse_rfc3339(text).ok());
-        let (Some(revision), Some(at)) = (revision, at) else {
-            return Err(Error::new(Kind::Other, format!("{subject}: the answer has no revision or time")));
-        };
-        let record =
-            Record { subject: subject.into(), payload: answer.payload, sequence: revision, at: millis(at) };
-        Ok(Some(Read::new(record, headers)))
+        read_of_answer(subject, answer.map_err(|error| fault::of_storage(subject, error))?)
     }
 
-    /// Only the leader of a stream answers this one; replicas answer direct gets.
+    /// Only the leader of a stream answers this one; replicas answer direct gets. An account without JetStream cannot ask for the
+    /// leader: there a cluster may lag.
     pub(super) async fn kv_get_latest(&self, bucket: &str, key: &str) -> Result<Option<Entry>, Error> {
         check_key(bucket, key)?;
+        if self.reads_singly() {
+            return self.kv_get(bucket, key).await;
+        }
         let subject = subject_of(bucket, key);
         let verb = format!("STREAM.MSG.GET.{}", stream_of(bucket));
         let message = match self.api_raw::<Gotten>(&verb, &json!({ "last_by_subj": subject })).await? {
@@ -190,6 +181,9 @@ impl Nats {
     pub(super) async fn kv_keys(&self, bucket: &str, pattern: &str) -> Result<Vec<String>, Error> {
         check_name(bucket)?;
         check_pattern(pattern)?;
+        if self.reads_singly() {
+            return self.keys_singly(bucket, pattern).await;
+        }
         let verb = format!("STREAM.INFO.{}", stream_of(bucket));
         let filter = subject_of(bucket, pattern);
         let mut keys = Vec::new();

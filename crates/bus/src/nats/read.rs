@@ -18,7 +18,7 @@ use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::RawMessage;
-use async_nats::{HeaderMap, Request, StatusCode};
+use async_nats::{HeaderMap, StatusCode};
 use futures_util::StreamExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -63,9 +63,9 @@ struct Found {
 }
 
 /// What one filter gave.
-struct Part {
-    items: Vec<Read>,
-    more: bool,
+pub(super) struct Part {
+    pub items: Vec<Read>,
+    pub more: bool,
 }
 
 impl Nats {
@@ -87,6 +87,9 @@ impl Nats {
     ) -> Result<Page<Read>, Error> {
         check_name(stream)?;
         check_pattern(pattern)?;
+        if self.reads_singly() {
+            return self.read_singly(stream, pattern, from).await;
+        }
         if self.server_info().servers < 2 {
             return self.read_many(stream, pattern, from).await;
         }
@@ -138,7 +141,12 @@ impl Nats {
         if sequence == 0 {
             return Ok(None);
         }
-        Ok(self.read_one(stream, &json!({ "seq": sequence })).await?.map(|read| read.record))
+        let which = json!({ "seq": sequence });
+        let read = match self.reads_singly() {
+            true => self.direct(stream, &which).await?,
+            false => self.read_one(stream, &which).await?,
+        };
+        Ok(read.map(|read| read.record))
     }
 
     async fn read_many(&self, stream: &str, pattern: &str, from: Sequence) -> Result<Page<Read>, Error> {
@@ -160,26 +168,14 @@ impl Nats {
 
     /// The place of the newest message that a filter means. What a consumer says of how much is before it cannot be used for
     /// that: nats-server 2.9 counts too few, or too many, where it begins in the middle of a stream.
-    async fn end_of(&self, stream: &str, filter: &str) -> Result<Option<Sequence>, Error> {
+    pub(super) async fn end_of(&self, stream: &str, filter: &str) -> Result<Option<Sequence>, Error> {
         let which = json!({ "last_by_subj": filter });
-        if self.server_info().servers > 1 {
-            return Ok(self.read_one(stream, &which).await?.map(|read| read.record.sequence));
-        }
-        let request = Request::new().payload(which.to_string().into());
-        let answer = self.client.send_request(format!("$JS.API.DIRECT.GET.{stream}"), request).await;
-        let answer = answer.map_err(|error| fault::of_storage(stream, error))?;
-        match answer.status {
-            None | Some(StatusCode::OK) => {}
-            Some(StatusCode::NOT_FOUND) => return Ok(None),
-            Some(status) => {
-                let words = answer.description.unwrap_or_default();
-                return Err(Error::new(Kind::Other, format!("{stream}: {status} {words}")));
-            }
-        }
-        let headers = answer.headers.unwrap_or_default();
-        let sequence = headers.get_last("Nats-Sequence").and_then(|text| text.as_str().parse().ok());
-        let unknown = || Error::new(Kind::Other, format!("{stream}: the answer names no place"));
-        Ok(Some(sequence.ok_or_else(unknown)?))
+        let is_led = self.server_info().servers > 1 && !self.reads_singly();
+        let read = match is_led {
+            true => self.read_one(stream, &which).await?,
+            false => self.direct(stream, &which).await?,
+        };
+        Ok(read.map(|read| read.record.sequence))
     }
 
     /// None when the server does not take the filter.
@@ -310,7 +306,7 @@ fn is_end(status: StatusCode) -> bool {
 
 /// Joins what several filters gave into one page. A filter that was cut short may lack what another one has beyond that
 /// place, so the page ends at the earliest cut.
-fn join(parts: Vec<Part>) -> Page<Read> {
+pub(super) fn join(parts: Vec<Part>) -> Page<Read> {
     let last = |part: &Part| part.items.last().map(|read| read.record.sequence);
     let cut = parts.iter().filter(|part| part.more).filter_map(last).min();
     let mut items: Vec<Read> = parts.into_iter().flat_map(|part| part.items).collect();

@@ -3,7 +3,7 @@
 use super::{Nats, core, fault};
 use crate::error::Error;
 use crate::limits::PEER_SILENT_MAX;
-use crate::message::Usage;
+use crate::message::{Sequence, Usage};
 use crate::storage::{Found, Settings, Store, WhenFull, compare, in_words};
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::response::Response;
@@ -52,6 +52,13 @@ impl Nats {
         match self.api_raw::<Info>(&format!("STREAM.UPDATE.{}", found.name), &wanted).await {
             Ok(Response::Ok(info)) => info.config,
             _ => found,
+        }
+    }
+
+    pub(super) async fn store_end(&self, store: &Store) -> Result<Sequence, Error> {
+        match self.reads_singly() {
+            true => Ok(self.end_of(&store.stream_name(), ">").await?.unwrap_or_default()),
+            false => Ok(self.store_usage(store).await?.last),
         }
     }
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use zester_bus::memory::{Net, TokioClock};
-use zester_bus::nats::{self, Options};
+use zester_bus::nats::{self, Options, Reads};
 use zester_bus::{Bus, Bytes, Delivery, Kind, Store, Subscription};
 use zester_testkit::{Server, wait_until};
 
@@ -12,7 +12,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 pub enum Bench {
     Memory(Net),
-    Nats(Box<Server>),
+    Nats(Box<Server>, Reads),
 }
 
 impl Bench {
@@ -21,14 +21,20 @@ impl Bench {
     }
 
     pub fn nats() -> Bench {
-        Bench::Nats(Box::new(Server::start()))
+        Bench::Nats(Box::new(Server::start()), Reads::All)
+    }
+
+    /// Whoever reads as an account without JetStream has to.
+    pub fn single_reads() -> Bench {
+        Bench::Nats(Box::new(Server::start()), Reads::Single)
     }
 
     pub async fn connect(&self, name: &str) -> Arc<dyn Bus> {
         match self {
             Bench::Memory(net) => Arc::new(net.connect(name)),
-            Bench::Nats(server) => {
-                Arc::new(nats::connect(Options::new(vec![server.url()], name)).await.unwrap())
+            Bench::Nats(server, reads) => {
+                let options = Options { reads: *reads, ..Options::new(vec![server.url()], name) };
+                Arc::new(nats::connect(options).await.unwrap())
             }
         }
     }
@@ -37,8 +43,9 @@ impl Bench {
     pub async fn connect_hasty(&self, name: &str) -> Arc<dyn Bus> {
         match self {
             Bench::Memory(net) => Arc::new(net.connect(name)),
-            Bench::Nats(server) => {
+            Bench::Nats(server, reads) => {
                 let options = Options {
+                    reads: *reads,
                     answer_timeout: Duration::from_millis(500),
                     ..Options::new(vec![server.url()], name)
                 };
@@ -51,14 +58,14 @@ impl Bench {
     pub fn freeze(&mut self) {
         match self {
             Bench::Memory(net) => net.freeze(),
-            Bench::Nats(server) => server.freeze(),
+            Bench::Nats(server, _) => server.freeze(),
         }
     }
 
     pub fn thaw(&mut self) {
         match self {
             Bench::Memory(net) => net.thaw(),
-            Bench::Nats(server) => server.thaw(),
+            Bench::Nats(server, _) => server.thaw(),
         }
     }
 
@@ -66,7 +73,7 @@ impl Bench {
     pub async fn recreate(&mut self, bus: &dyn Bus, store: &Store) {
         match self {
             Bench::Memory(net) => net.recreate(&store.stream_name()),
-            Bench::Nats(server) => {
+            Bench::Nats(server, _) => {
                 let raw = async_nats::connect(server.url()).await.unwrap();
                 let raw = async_nats::jetstream::new(raw);
                 raw.delete_stream(store.stream_name()).await.unwrap();
@@ -78,14 +85,14 @@ impl Bench {
     pub fn crash(&mut self) {
         match self {
             Bench::Memory(net) => net.crash(),
-            Bench::Nats(server) => server.kill(),
+            Bench::Nats(server, _) => server.kill(),
         }
     }
 
     pub fn restart(&mut self) {
         match self {
             Bench::Memory(net) => net.restart(),
-            Bench::Nats(server) => server.restart(),
+            Bench::Nats(server, _) => server.restart(),
         }
     }
 }

@@ -29,6 +29,38 @@ macro_rules! laws {
     };
 }
 
+/// Those of reading, for who reads message by message because its account has no JetStream.
+macro_rules! reading_laws {
+    ($($file:ident::$law:ident,)*) => {
+        mod single_reads {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $law() {
+                crate::$file::$law(crate::bench::Bench::single_reads()).await;
+            })*
+        }
+    };
+}
+
+reading_laws! {
+    keys::create_loses_to_an_existing_key,
+    keys::an_update_with_a_stale_revision_loses,
+    keys::a_purged_key_is_gone_from_get_and_listing,
+    keys::the_latest_value_is_what_was_written_last,
+    keys::all_keys_of_a_pattern_are_purged_at_once,
+    keys::keys_are_listed_by_pattern,
+    keys::a_scan_gives_the_entries_of_a_pattern,
+    keys::a_value_expires,
+    streams::a_replay_gives_everything_in_order_and_leaves_no_consumer,
+    streams::a_replay_from_any_place_gives_all_that_follows,
+    streams::a_replay_may_cross_the_subjects_of_a_stream,
+    streams::a_long_replay_comes_in_pages,
+    streams::few_messages_of_many_are_found_wherever_they_lie,
+    streams::the_newest_message_of_a_subject_is_read_without_a_consumer,
+    streams::the_message_at_a_place_says_whose_a_duplicate_is,
+    streams::the_end_of_a_store_is_its_newest_message,
+    streams::a_client_that_listens_and_gets_holds_no_consumer,
+}
+
 laws! {
     messages::a_subscriber_gets_messages_in_order,
     messages::a_pattern_gets_what_it_matches_and_nothing_else,
@@ -58,8 +90,10 @@ laws! {
     streams::a_replay_from_any_place_gives_all_that_follows,
     streams::a_replay_may_cross_the_subjects_of_a_stream,
     streams::a_long_replay_comes_in_pages,
+    streams::few_messages_of_many_are_found_wherever_they_lie,
     streams::the_newest_message_of_a_subject_is_read_without_a_consumer,
     streams::the_message_at_a_place_says_whose_a_duplicate_is,
+    streams::the_end_of_a_store_is_its_newest_message,
     streams::what_no_stream_takes_is_unavailable,
     streams::a_full_stream_drops_its_oldest_and_a_full_bucket_refuses,
     streams::a_client_that_listens_and_gets_holds_no_consumer,

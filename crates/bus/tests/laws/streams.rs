@@ -152,7 +152,46 @@ pub async fn the_message_at_a_place_says_whose_a_duplicate_is(bench: Bench) {
     assert_eq!(found.sequence, other.sequence);
     assert_eq!(bus.at("job-events", other.sequence + 1).await.unwrap(), None);
     assert_eq!(bus.at("job-events", 0).await.unwrap(), None);
-    assert_eq!(kind(bus.at("none", 1).await), Some(Kind::Missing));
+    // Who reads message by message is not told whether a stream is not there or has no leader.
+    let missing = if bus.info().single_reads { Kind::Unavailable } else { Kind::Missing };
+    assert_eq!(kind(bus.at("none", 1).await), Some(missing));
+}
+
+/// The history of one job in the stream of all: what is not meant must not be read, and nothing that is may be passed over.
+pub async fn few_messages_of_many_are_found_wherever_they_lie(bench: Bench) {
+    let (bus, store) = stream(&bench).await;
+    let count = PAGE_MESSAGES_MAX * 4;
+    // A cluster at the beginning, one at the end, and some that lie far apart.
+    let is_meant = |number: usize| number < 40 || number.is_multiple_of(701) || number > count - 300;
+    for number in 0..count {
+        let subject = if is_meant(number) { "job.x.status" } else { "job.y.status" };
+        bus.publish(subject, bytes(&number.to_string())).await.unwrap();
+    }
+    wait_until("everything stored", PATIENCE, || async {
+        (bus.usage(&store).await.unwrap().messages == count as u64).then_some(())
+    })
+    .await;
+    for start in [0, 30, 2_000, count as u64] {
+        let (mut from, mut found) = (Some(start), Vec::new());
+        while let Some(next) = from {
+            let page = bus.replay("job-events", "job.x.status", next).await.unwrap();
+            found.extend(page.items.into_iter().map(|record| record.sequence));
+            from = page.next;
+        }
+        let meant = (0..count).filter(|number| is_meant(*number)).map(|number| number as u64 + 1);
+        assert_eq!(found, meant.filter(|sequence| *sequence >= start).collect::<Vec<u64>>(), "from {start}");
+    }
+}
+
+pub async fn the_end_of_a_store_is_its_newest_message(bench: Bench) {
+    let (bus, store) = stream(&bench).await;
+    assert_eq!(bus.end(&store).await.unwrap(), 0);
+    for subject in ["job.x.status", "job.x.ack.web", "job.y.status"] {
+        let stored = bus.publish_stored(subject, bytes("x"), None).await.unwrap();
+        assert_eq!(bus.end(&store).await.unwrap(), stored.sequence);
+    }
+    let none = Store::stream("none", &["none"], 1024 * 1024);
+    assert!(bus.end(&none).await.is_err());
 }
 
 pub async fn what_no_stream_takes_is_unavailable(bench: Bench) {

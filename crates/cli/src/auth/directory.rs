@@ -15,10 +15,11 @@ const ROSTER: &str = "roster";
 const SECRET_MODE: u32 = 0o600;
 
 /// The files of secrets, and what each is for.
-pub const SECRETS: [(&str, KeyKind, &str); 6] = [
+pub const SECRETS: [(&str, KeyKind, &str); 7] = [
     ("operator", KeyKind::Operator, "signs accounts: needed to revoke, and to change what roles may do"),
     ("core", KeyKind::Account, "the anchor: signs masters, admins and the roster"),
     ("peels", KeyKind::Account, "the account of the peels: signs nothing by itself"),
+    ("operators", KeyKind::Account, "the account of operators with roles: signs nothing by itself"),
     ("system", KeyKind::Account, "signs who may tell the server of accounts"),
     ("issuer", KeyKind::Account, "signs peels, and only peels"),
     ("revoker", KeyKind::Operator, "signs accounts for masters that revoke by themselves"),

@@ -2,6 +2,7 @@
 
 use super::claims;
 use super::directory::{Directory, failure, now};
+use super::operators::{self, Moved};
 use crate::answer::Failure;
 use crate::app::App;
 use crate::connection::Connect;
@@ -13,10 +14,14 @@ use zester_wire::{Bucket, Key, Notice, Subject, Token, VERSION};
 pub struct Pushed {
     pub accounts: usize,
     pub serial: u64,
+    /// Operators who got an account of their own just now, and their new credentials.
+    pub moved: Vec<Moved>,
 }
 
 /// Accounts first: who is revoked is out before anybody is told of it.
 pub async fn push(directory: &Directory, connect: &Connect, app: &App) -> Result<Pushed, Failure> {
+    let moved = operators::settle(directory)?;
+    operators::tell(&moved, app);
     let mut fleet = directory.fleet()?;
     let (roster, bytes) = directory.roster(&fleet)?;
     let told = |error: zester_bus::Error| Failure::usage(error.to_string());
@@ -28,7 +33,7 @@ pub async fn push(directory: &Directory, connect: &Connect, app: &App) -> Result
     options.credentials = BusCredentials::Text(text);
     let system = nats::connect(options).await.map_err(told)?;
     // Masters may have had it keep out peels that this directory does not know.
-    let peels = fleet.account_keys().map_err(|bad| Failure::usage(bad.to_string()))?.peels;
+    let peels = fleet.account_of_peels().map_err(|bad| Failure::usage(bad.to_string()))?;
     fleet.join_revoked(&claims::lookup(&system, &peels).await.map_err(Failure::usage)?);
     directory.keep_fleet(&fleet)?;
     let jwts = fleet.server_jwts(&operator, now()).map_err(failure)?;
@@ -46,5 +51,5 @@ pub async fn push(directory: &Directory, connect: &Connect, app: &App) -> Result
     let sent = link.publish(&Subject::Notify { what }, &notice).await;
     sent.map_err(|error| Failure::usage(error.to_string()))?;
     let _closed = bus.close().await;
-    Ok(Pushed { accounts: jwts.accounts.len(), serial: roster.serial })
+    Ok(Pushed { accounts: jwts.accounts.len(), serial: roster.serial, moved })
 }

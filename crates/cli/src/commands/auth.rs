@@ -3,7 +3,7 @@
 use crate::answer::{self, Answer, Failure};
 use crate::app::App;
 use crate::auth::directory::{self, Directory, SECRETS, failure, new_key, now, random};
-use crate::auth::{push, roles, tls};
+use crate::auth::{operators, push, revoker, roles, tls};
 use crate::connection::Connect;
 use crate::exit::Exit;
 use serde_json::{Value as Json, json};
@@ -120,8 +120,8 @@ pub struct Issue {
 /// itself a new key with `zester peel rekey`.
 #[derive(clap::Args, Debug)]
 pub struct Rotate {
-    /// The name of a master, an admin or an operator; or `issuer`, `sys` (who tells the server of accounts), `server` or `door` (their
-    /// certificates)
+    /// The name of a master, an admin or an operator; or `issuer`, `revoker`, `sys` (who tells the server of accounts), `server` or
+    /// `door` (their certificates)
     #[arg(value_name = "NAME")]
     pub name: String,
     /// Of `server` and `door`: a name or address that the certificate is for
@@ -181,7 +181,8 @@ pub fn run(args: Auth, app: &mut App) -> answer::Result {
             let directory = Directory::open(&args.place.dir)?;
             let pushed = app.block_on(push::push(&directory, &args.connect, app))?;
             let text = format!("{} accounts and the roster {} are out\n", pushed.accounts, pushed.serial);
-            done(json!({ "accounts": pushed.accounts, "serial": pushed.serial }), text)
+            let moved: Vec<&String> = pushed.moved.iter().map(|(name, _)| name).collect();
+            done(json!({ "accounts": pushed.accounts, "serial": pushed.serial, "moved": moved }), text)
         }
     }
 }
@@ -200,8 +201,8 @@ pub fn make(args: &Init) -> Result<Directory, Failure> {
     let secrets =
         Secrets::new(|| dice.pop().unwrap_or_default()).map_err(|bad| Failure::usage(bad.to_string()))?;
     let mut fleet = Fleet::new(&secrets);
-    let Secrets { operator, core, peels, system, issuer, revoker } = &secrets;
-    let pairs = [operator, core, peels, system, issuer, revoker];
+    let Secrets { operator, core, peels, operators, system, issuer, revoker } = &secrets;
+    let pairs = [operator, core, peels, operators, system, issuer, revoker];
     for ((name, ..), pair) in SECRETS.iter().zip(pairs) {
         directory.keep_secret(name, pair)?;
     }
@@ -239,6 +240,8 @@ pub fn make(args: &Init) -> Result<Directory, Failure> {
 
 /// The configuration of the server that goes with the keys.
 pub fn server_config(directory: &Directory, places: &ServerPlaces<'_>) -> Result<String, Failure> {
+    // A `zester up --secure` may have keys of an earlier release.
+    operators::settle(directory)?;
     let fleet = directory.fleet()?;
     let jwts = fleet.server_jwts(&directory.secret("operator")?, now()).map_err(failure)?;
     Ok(jwts.server_config(&fleet.system, places))
@@ -422,6 +425,10 @@ fn rotate(args: &Rotate) -> answer::Result {
             );
             return done(json!({ "name": args.name, "file": path }), text);
         }
+        ("revoker", None) => {
+            let done_so = revoker::rotate(&directory, args.stolen)?;
+            return done(json!({ "name": args.name, "file": done_so.file }), done_so.text);
+        }
         ("issuer", None) => {
             let pair = new_key(KeyKind::Account)?;
             match args.stolen {
@@ -537,8 +544,18 @@ fn lint(directory: &Directory) -> answer::Result {
     for path in directory.readable_by_others() {
         problems.push(format!("{} can be read by others: chmod 600 it", path.display()));
     }
-    let named = [&fleet.operator, &fleet.core, &fleet.peels, &fleet.system];
+    if fleet.has_operators_in_core() {
+        problems.push(operators::problem(&roster));
+    }
+    let named = [
+        Some(&fleet.operator),
+        Some(&fleet.core),
+        Some(&fleet.peels),
+        fleet.operators.as_ref(),
+        Some(&fleet.system),
+    ];
     for ((name, ..), public) in SECRETS.iter().zip(named) {
+        let Some(public) = public else { continue };
         if directory.has_secret(name) && directory.secret(name)?.public().as_str() != public {
             problems.push(format!("keys/{name}.nk is of another fleet than fleet.json"));
         }

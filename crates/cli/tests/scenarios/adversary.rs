@@ -12,7 +12,7 @@ use zester_identity::grants::{Act, TABLE};
 use zester_identity::{Credentials, Role};
 use zester_link::{Clock, SystemClock};
 use zester_rule::rule;
-use zester_testkit::wait_for;
+use zester_testkit::{wait_for, wait_until};
 use zester_wire::{
     Ack, AdminRequest, Cause, DispatchRequest, Event, Jid, JobEvent, JobEventKind, Notice, Origin,
     PeelCommand, PeelHeartbeat, PeelId, PublishRequest, ResolveRequest, Return, Signer, Subject, Tag, Token,
@@ -420,4 +420,106 @@ async fn is_refused(shell: &Shell, who: Option<&Credentials>) -> bool {
         Err(async_nats::ConnectErrorKind::AuthorizationViolation
             | async_nats::ConnectErrorKind::Authentication)
     )
+}
+
+const ROLES: &str = "everything:
+  - allow: ['*']
+    direct: true
+  - verbs: [kill, retry, publish, forget, event, enroll, breaker_close, audit]
+";
+
+/// What no daemon changes by itself: the newest record of each of these buckets, and how every stream begins and is made.
+async fn standing(core: &Client) -> Vec<(String, Option<serde_json::Value>)> {
+    let mut all = Vec::new();
+    for store in zester_bus::storage::table() {
+        let (stream, quiet) = (store.stream_name(), !MOVING.contains(&store.name.as_str()));
+        let info = core.request(format!("$JS.API.STREAM.INFO.{stream}"), "".into()).await.unwrap().payload;
+        let mut info: serde_json::Value = serde_json::from_slice(&info).unwrap();
+        let first = info["state"]["first_seq"].clone();
+        // What lives for a while goes by itself.
+        let first = Some(first).filter(|_| store.max_age.is_none() && quiet);
+        all.push((format!("{stream} begins"), first));
+        all.push((format!("{stream} is made so"), info.get_mut("config").map(serde_json::Value::take)));
+        if quiet && store.is_bucket {
+            let newest =
+                core.request(format!("$JS.API.DIRECT.GET.{stream}"), r#"{"last_by_subj":">"}"#.into());
+            let newest = newest.await.unwrap();
+            let place = newest.headers.and_then(|headers| Some(headers.get("Nats-Sequence")?.to_string()));
+            all.push((format!("{stream} holds"), Some(serde_json::json!([place, newest.payload.to_vec()]))));
+        }
+    }
+    all
+}
+
+/// Buckets that daemons write to all the time.
+const MOVING: [&str; 8] =
+    ["facts", "peel-seen", "leases", "master-heartbeat", "jobs", "job-returns", "job-targets", "enrollments"];
+
+/// The server answers a read where its asker says. In an account of their own that is nowhere (I-14).
+#[tokio::test(flavor = "multi_thread")]
+#[rule("I-7", "I-14")]
+async fn i7_an_operator_has_the_server_write_purge_and_remove_nothing_by_the_reply_subject_of_its_questions()
+{
+    let shell = fleet(RULES);
+    std::fs::write(shell.path("roles.yaml"), ROLES).unwrap();
+    shell.succeeds("zester auth roles roles.yaml --dir keys --no-push");
+    shell.succeeds("zester auth admin bob --role everything --dir keys");
+    shell.succeeds("zester auth push --dir keys");
+    let bob = credentials(&shell, "bob");
+    let (client, core) = (join(&shell, &bob).await, join(&shell, &broker(&shell, &bob)).await);
+    // Something in stores that would else be empty; and what the master writes by itself when it starts is there.
+    for bucket in ["state-files", "settings-files"] {
+        core.request(format!("$KV.{bucket}.kept"), "kept".into()).await.unwrap();
+    }
+    wait_until("the rules of the master", PATIENCE, || async {
+        let revision = "$JS.API.DIRECT.GET.KV_reactor-files.$KV.reactor-files._revision";
+        let found = core.request(revision, "".into()).await.ok()?;
+        (!found.payload.is_empty()).then_some(())
+    })
+    .await;
+    let made = shell.path("forged");
+    let before = standing(&core).await;
+    let mut targets = vec!["zester.cmd.web-02".to_string(), "zester.event._master.forged".into()];
+    for store in zester_bus::storage::table() {
+        let stream = store.stream_name();
+        for verb in ["STREAM.PURGE", "STREAM.DELETE", "STREAM.UPDATE", "STREAM.MSG.DELETE", "CONSUMER.CREATE"]
+        {
+            targets.push(format!("$JS.API.{verb}.{stream}"));
+        }
+        if store.is_bucket {
+            let keys = ["kept", "_manifest", "_revision", "roster", "web-02", "publisher"];
+            targets.extend(keys.map(|key| format!("$KV.{}.{key}", store.name)));
+        }
+    }
+    // What nobody may say there who is no master, said by one who may read it and by one who may not.
+    let forged = sealed("zester.cmd.web-02", &touching(&made, false), &bob);
+    let mut tried = 0;
+    let rows = TABLE.iter().filter(|grant| grant.role == Role::Operator && grant.act == Act::Publish);
+    for pattern in rows.map(|grant| grant.subject("bob")) {
+        let through = pattern
+            .replace("zester.admin.*", "zester.admin.forged")
+            .replace('*', "web-02")
+            .replace('>', "forged");
+        let bodies: Vec<Vec<u8>> = match pattern.starts_with("$JS.API.DIRECT.GET.") {
+            true => vec![br#"{"last_by_subj":">"}"#.to_vec(), br#"{"seq":1}"#.to_vec()],
+            false => vec![forged.clone(), Vec::new()],
+        };
+        for (target, body) in targets.iter().flat_map(|target| bodies.iter().map(move |body| (target, body)))
+        {
+            client.publish_with_reply(through.clone(), target.clone(), body.clone().into()).await.unwrap();
+            tried += 1;
+        }
+        client.flush().await.unwrap();
+    }
+    assert!(tried > 5_000, "{tried}");
+    // The server and the daemons have looked at all of it, when what came behind it is done.
+    client.request("$JS.API.DIRECT.GET.KV_trust", r#"{"seq":1}"#.into()).await.unwrap();
+    shell.succeeds("zester web-02 test.ping --timeout 30s --creds keys/creds/bob.creds");
+    shell.succeeds("zester web-02 cmd.run true --timeout 30s");
+    for (was, is) in before.iter().zip(standing(&core).await) {
+        assert_eq!(*was, is);
+    }
+    assert!(!made.exists());
+    assert!(!shell.path("fired").exists());
+    assert!(!shell.log(VICTIM).contains("panicked") && !shell.log(MASTER).contains("panicked"));
 }

@@ -3,6 +3,7 @@
 use crate::daemon::PATIENCE;
 use crate::shell::Shell;
 use std::process::Output;
+use zester_identity::Role;
 use zester_rule::rule;
 use zester_testkit::wait_for;
 
@@ -99,4 +100,167 @@ fn i14_an_operator_does_what_its_roles_allow_and_nothing_else() {
     assert!(entries.iter().all(|one| one["request"].as_str().is_some_and(|id| !id.is_empty())), "{log}");
     // An admin goes on as before.
     shell.succeeds("zester 'web*' cmd.run true --timeout 10s");
+}
+
+/// The roles of those who look around: what they may see, and a little that they may do.
+const READERS: &str = "readers:
+  - allow: [test.ping, cmd.run, schedule.list]
+    targets: 'web*'
+    direct: true
+  - verbs: [kill, retry, event, audit]
+";
+
+/// Everything that is only looked at is answered in an account without JetStream as it is in that of the masters.
+#[test]
+#[rule("I-14")]
+fn i14_an_operator_with_roles_sees_what_an_admin_sees() {
+    let mut shell = Shell::new();
+    std::fs::write(shell.path("roles.yaml"), READERS).unwrap();
+    std::fs::create_dir(shell.path("reactor")).unwrap();
+    std::fs::write(shell.path("reactor/top.zy"), "reactor:\n  - '_admin/deploy/*': [reactor.tell]\n")
+        .unwrap();
+    std::fs::write(shell.path("reactor/tell.zy"), "tell:\n  event.send:\n    tag: told\n").unwrap();
+    shell.follow(
+        "zester auth init --dir keys --host localhost\n\
+         nats-server -c keys/nats-server.conf &\n\
+         zester auth issue web-01 --dir keys\n\
+         zester auth roles roles.yaml --dir keys --no-push\n\
+         zester auth admin bob --role readers --dir keys\n\
+         export ZESTER_NATS_URL=tls://localhost:4222 ZESTER_CA=keys/tls/ca.pem\n\
+         zester master run --creds keys/creds/master.creds --data-dir master --states states --reactor reactor --health 0 &\n\
+         zester peel run --id web-01 --creds keys/creds/web-01.creds --data-dir web-01 &\n\
+         export ZESTER_CREDS=keys/creds/admin.creds\n\
+         zester auth push --dir keys\n\
+         zester web-01 test.ping --timeout 10s",
+    );
+    let bob = "--creds keys/creds/bob.creds";
+    wait_for("the roster at the master", PATIENCE, || {
+        shell.run(&format!("zester web-01 test.ping --timeout 10s {bob}")).status.success().then_some(())
+    });
+    // A job that is followed as it runs, one that is looked at later, and one that is ended.
+    let followed = shell.succeeds(&format!("zester web-01 cmd.run 'echo hello' --timeout 30s {bob}"));
+    assert!(followed.contains("hello"), "{followed}");
+    let direct = shell.run(&format!("zester web-01 cmd.run 'echo past' --direct --timeout 30s {bob}"));
+    assert!(said(&direct).contains("past"), "{}", said(&direct));
+    // Events, watched by whoever is none of the masters: those of peels, of masters, of admins and its own.
+    let watch = shell.background.len();
+    shell.begins(&format!("zester event watch --since 1h {bob}"));
+    shell.succeeds("zester event send deploy/admin");
+    shell.succeeds(&format!("zester event send deploy/bob {bob}"));
+    for event in ["_admin/deploy/admin", "_admin/deploy/bob", "_master/reaction/told"] {
+        wait_for(event, PATIENCE, || shell.log(watch).contains(event).then_some(()));
+    }
+    wait_for("both decisions", PATIENCE, || {
+        let history = shell.succeeds(&format!("zester reactor history {bob}"));
+        (history.matches("reactor.tell").count() >= 2).then_some(())
+    });
+    // Nothing happens between two looks: those of an admin and of an operator say the same.
+    let jobs = shell.succeeds("zester job list --format json");
+    let jobs: serde_json::Value = serde_json::from_str(&jobs).unwrap();
+    let jid = jobs["jobs"][0]["jid"].as_str().unwrap().to_string();
+    for words in [
+        "job list --format json".to_string(),
+        format!("job show {jid} --format json"),
+        format!("job show {} --format json", &jid[..20]),
+        "reactor history --format json".to_string(),
+        "reactor rules --format json".to_string(),
+        "enroll list --format json".to_string(),
+        "audit list --format json".to_string(),
+        "target 'web*' --format json".to_string(),
+        "auth can bob web-01 test.ping".to_string(),
+    ] {
+        let of_admin = shell.succeeds(&format!("zester {words}"));
+        assert_eq!(shell.succeeds(&format!("zester {words} {bob}")), of_admin, "{words}");
+    }
+    for words in ["peel list", "peel show web-01", "audit verify", "job active", "schedule list"] {
+        let (of_admin, of_bob) =
+            (shell.run(&format!("zester {words}")), shell.run(&format!("zester {words} {bob}")));
+        assert_eq!(of_bob.status.code(), of_admin.status.code(), "{words}: {}", said(&of_bob));
+    }
+    // The server starts again, and whoever of the accounts connects first finds all of it joined.
+    shell.background[0].kill().unwrap();
+    shell.background[0].wait().unwrap();
+    shell.restart_server();
+    let followed = shell.succeeds(&format!("zester web-01 cmd.run 'echo again' --timeout 30s {bob}"));
+    assert!(followed.contains("again"), "{followed}");
+    shell.succeeds(&format!("zester web-01 cmd.run true --direct --timeout 30s {bob}"));
+    assert!(shell.succeeds(&format!("zester job show {jid} {bob}")).contains(&jid));
+    assert!(!shell.log(1).contains("panicked"));
+}
+
+/// What an earlier release made: an operator among the masters.
+fn earlier(shell: &Shell, name: &str) {
+    let read = |file: &str| std::fs::read_to_string(shell.path(file)).unwrap();
+    let path = format!("keys/creds/{name}.creds");
+    let now = zester_identity::Credentials::parse(&read(&path)).unwrap().unwrap();
+    let core = zester_identity::KeyPair::from_seed(read("keys/keys/core.nk").trim()).unwrap();
+    // It read as admins do.
+    let claims = zester_identity::accounts::member(Role::Admin, name, now.pair.public(), 1_700_000_000);
+    let before = zester_identity::Credentials { jwt: claims.issued_by(&core), ..now };
+    std::fs::write(shell.path(&path), before.to_text().unwrap()).unwrap();
+    let mut fleet: serde_json::Value = serde_json::from_str(&read("keys/fleet.json")).unwrap();
+    fleet.as_object_mut().unwrap().remove("operators").unwrap();
+    std::fs::write(shell.path("keys/fleet.json"), fleet.to_string()).unwrap();
+    std::fs::remove_file(shell.path("keys/keys/operators.nk")).unwrap();
+}
+
+#[test]
+#[rule("I-14", "I-15")]
+fn i14_a_fleet_of_an_earlier_release_gets_its_operators_out_of_core() {
+    let mut shell = Shell::new();
+    std::fs::write(shell.path("roles.yaml"), READERS).unwrap();
+    shell.follow(
+        "zester auth init --dir keys --host localhost\n\
+         nats-server -c keys/nats-server.conf &\n\
+         zester auth issue web-01 --dir keys\n\
+         zester auth roles roles.yaml --dir keys --no-push\n\
+         zester auth admin bob --role readers --dir keys\n\
+         export ZESTER_NATS_URL=tls://localhost:4222 ZESTER_CA=keys/tls/ca.pem\n\
+         zester master run --creds keys/creds/master.creds --data-dir master --health 0 &\n\
+         zester peel run --id web-01 --creds keys/creds/web-01.creds --data-dir web-01 &\n\
+         export ZESTER_CREDS=keys/creds/admin.creds\n\
+         zester auth push --dir keys\n\
+         zester web-01 test.ping --timeout 10s",
+    );
+    earlier(&shell, "bob");
+    std::fs::copy(shell.path("keys/creds/bob.creds"), shell.path("old.creds")).unwrap();
+    shell.succeeds("zester web-01 test.ping --timeout 10s --creds old.creds");
+    let lint = shell.run("zester auth lint --dir keys");
+    assert!(!lint.status.success() && said(&lint).contains("bob"), "{}", said(&lint));
+    assert!(said(&lint).contains("`zester auth push`"), "{}", said(&lint));
+    // Without the key that signs operators nothing is done by halves.
+    std::fs::rename(shell.path("keys/keys/core.nk"), shell.path("core.nk")).unwrap();
+    let offline = shell.run("zester auth push --dir keys");
+    assert!(
+        !offline.status.success() && said(&offline).contains("core.nk is not here"),
+        "{}",
+        said(&offline)
+    );
+    shell.succeeds("zester web-01 test.ping --timeout 10s --creds old.creds");
+    std::fs::rename(shell.path("core.nk"), shell.path("keys/keys/core.nk")).unwrap();
+    let told = shell.run("zester auth push --dir keys");
+    assert!(
+        told.status.success() && said(&told).contains("give bob the new keys/creds/bob.creds"),
+        "{}",
+        said(&told)
+    );
+    // What it had opens nothing any more, and says why.
+    let refused = shell.run("zester web-01 test.ping --creds old.creds");
+    assert!(!refused.status.success(), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("operators with roles have an account of their own"),
+        "{}",
+        said(&refused)
+    );
+    // What it has now works, and everybody else goes on.
+    wait_for("the roster at the master", PATIENCE, || {
+        let ping = shell.run("zester web-01 test.ping --timeout 10s --creds keys/creds/bob.creds");
+        ping.status.success().then_some(())
+    });
+    shell.succeeds("zester web-01 cmd.run true --direct --timeout 10s --creds keys/creds/bob.creds");
+    shell.succeeds("zester web-01 cmd.run true --timeout 10s");
+    shell.succeeds("zester auth lint --dir keys");
+    let again = shell.run("zester auth push --dir keys");
+    assert!(again.status.success() && !said(&again).contains("give bob"), "{}", said(&again));
+    shell.succeeds("zester web-01 test.ping --timeout 10s --creds keys/creds/bob.creds");
 }

@@ -1,6 +1,7 @@
 //! Every key of a fleet gets a successor while work goes on, and no job fails (I-15).
 
 use crate::daemon::PATIENCE;
+use crate::forgeries::{credentials, join as join_bus};
 use crate::secure::block;
 use crate::shell::Shell;
 use nix::sys::signal::{Signal, kill};
@@ -10,6 +11,8 @@ use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use zester_identity::{KeyPair, authority, jwt};
+use zester_link::{Clock, SystemClock};
 use zester_rule::rule;
 use zester_testkit::wait_for;
 
@@ -220,4 +223,100 @@ fn i15_a_peel_that_was_down_or_died_while_its_key_changed_comes_back_with_the_ne
     let refused = shell.run("zester peel rekey --data-dir nobody");
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && told.contains("zester auth issue"), "{told}");
+}
+
+/// A server reads what it trusts when it starts. Work that is under way outlives that, twice.
+#[test]
+#[rule("I-15", "I-5")]
+fn i15_the_key_that_masters_revoke_with_gets_a_successor_while_a_job_runs() {
+    let mut shell = Shell::new();
+    let config = "keys/nats-server.conf";
+    shell.follow(
+        "zester auth init --dir keys --host localhost\n\
+         nats-server -c keys/nats-server.conf &\n\
+         zester auth issue web-01 --dir keys\n\
+         export ZESTER_NATS_URL=tls://localhost:4222 ZESTER_CA=keys/tls/ca.pem\n\
+         zester master run --creds keys/creds/master.creds --data-dir master --listen 127.0.0.1:4443 --door keys/door --revoker keys/revoker &\n\
+         zester peel run --id web-01 --creds keys/creds/web-01.creds --data-dir web-01 &\n\
+         export ZESTER_CREDS=keys/creds/admin.creds\n\
+         zester web-01 test.ping --timeout 10s",
+    );
+    let join = |shell: &mut Shell, name: &str| {
+        let port = shell.path("master/door.address");
+        let port = std::fs::read_to_string(port).unwrap().trim().rsplit_once(':').unwrap().1.to_string();
+        let word = shell.succeeds(&format!("zester enroll token {name}")).trim().to_string();
+        shell.begins(&format!(
+            "zester peel run --id {name} --master https://localhost:{port} --pin $(zester auth pin --dir keys) --token {word} --data-dir {name}"
+        ));
+        shell.succeeds(&format!("zester {name} test.ping"));
+    };
+    // Something that the key before signed: an account, which the server keeps.
+    join(&mut shell, "web-02");
+    let revoked = shell.succeeds("zester enroll revoke web-02");
+    assert!(revoked.contains("the server ends its connection"), "{revoked}");
+    let old = std::fs::read_to_string(shell.path("keys/revoker/signer.nk")).unwrap();
+    let gate = shell.path("gate");
+    let waiting = format!("while [ ! -e {} ]; do sleep 0.1; done; echo done", gate.display());
+    shell.begins(&format!("zester web-01 cmd.run \"{waiting}\" --timeout 180s"));
+    let job = shell.background.len() - 1;
+    wait_for("the job", PATIENCE, || {
+        shell.succeeds("zester job active --format json").contains("cmd.run").then_some(())
+    });
+    let restart = |shell: &mut Shell| {
+        shell.background[SERVER].kill().unwrap();
+        shell.background[SERVER].wait().unwrap();
+        shell.restart_server();
+        shell.succeeds("zester web-01 test.ping --timeout 10s");
+    };
+    // Both count: a master with the key before still has the server end somebody.
+    let before = std::fs::read_to_string(shell.path(config)).unwrap();
+    let told = shell.succeeds("zester auth rotate revoker --dir keys");
+    assert!(told.contains("the key before counts as well"), "{told}");
+    assert_ne!(std::fs::read_to_string(shell.path(config)).unwrap(), before);
+    restart(&mut shell);
+    join(&mut shell, "web-03");
+    assert!(shell.succeeds("zester enroll revoke web-03").contains("the server ends its connection"));
+    stop(&mut shell, MASTER);
+    std::fs::remove_file(shell.path("master/door.address")).unwrap();
+    shell.begins(
+        "zester master run --creds keys/creds/master.creds --data-dir master --listen 127.0.0.1:0 --door keys/door --revoker keys/revoker",
+    );
+    let master = shell.background.len() - 1;
+    ready(&shell, master);
+    // The key before is given up; what it signed is signed anew before the server stops believing it.
+    let told = shell.succeeds("zester auth rotate revoker --dir keys");
+    assert!(told.contains("is given up"), "{told}");
+    shell.succeeds("zester auth push --dir keys");
+    restart(&mut shell);
+    join(&mut shell, "web-04");
+    assert!(shell.succeeds("zester enroll revoke web-04").contains("the server ends its connection"));
+    for (name, was) in [("web-02", true), ("web-03", true), ("web-04", true), ("web-01", false)] {
+        let answer = shell.run(&format!("zester {name} test.ping --direct --timeout 3s"));
+        assert_eq!(answer.status.success(), !was, "{name}: {}", String::from_utf8_lossy(&answer.stdout));
+    }
+    // Whoever has the key before has the server end nobody any more. (It keeps what such a one says, and goes by what it knows.)
+    let old = KeyPair::from_seed(old.trim()).unwrap();
+    let fleet = std::fs::read_to_string(shell.path("keys/fleet.json")).unwrap();
+    let fleet: Value = serde_json::from_str(&fleet).unwrap();
+    let kept = shell.path(&format!("keys/nats/accounts/{}.jwt", fleet["peels"].as_str().unwrap()));
+    let account = jwt::verify(&std::fs::read_to_string(kept).unwrap()).unwrap().claims;
+    let victim = credentials(&shell, "web-01").pair.public().clone();
+    let (forged, _) = authority::with_revoked(&account, &[victim], &old, SystemClock.wall()).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let system = join_bus(&shell, &credentials(&shell, "sys")).await;
+        system.request("$SYS.REQ.CLAIMS.UPDATE", forged.into()).await.unwrap();
+    });
+    shell.succeeds("zester web-01 test.ping --direct --timeout 5s");
+    let answer = shell.run("zester web-01 test.ping --direct --timeout 5s");
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stdout));
+    assert!(!shell.log(PEEL).to_lowercase().contains("authorization"), "{}", shell.log(PEEL));
+    // The job that began before all of it ends well.
+    std::fs::write(&gate, "").unwrap();
+    wait_for("the end of the job", PATIENCE, || shell.background[job].try_wait().unwrap());
+    assert!(
+        shell.background[job].wait().unwrap().success() && shell.log(job).contains("done"),
+        "{}",
+        shell.log(job)
+    );
 }

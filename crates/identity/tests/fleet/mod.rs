@@ -14,6 +14,7 @@ pub struct Keys {
     pub operator: KeyPair,
     pub core: KeyPair,
     pub peels: KeyPair,
+    pub operators: KeyPair,
     pub system: KeyPair,
     pub issuer: KeyPair,
 }
@@ -34,6 +35,7 @@ impl Keys {
             operator: pair(KeyKind::Operator, 1),
             core: pair(KeyKind::Account, 2),
             peels: pair(KeyKind::Account, 3),
+            operators: pair(KeyKind::Account, 6),
             system: pair(KeyKind::Account, 4),
             issuer: pair(KeyKind::Account, 5),
         }
@@ -43,6 +45,7 @@ impl Keys {
         AccountKeys {
             core: self.core.public().clone(),
             peels: self.peels.public().clone(),
+            operators: self.operators.public().clone(),
             system: self.system.public().clone(),
         }
     }
@@ -81,7 +84,11 @@ impl Keys {
     }
 
     pub fn member(&self, role: Role, name: &str) -> Credentials {
-        let claims = accounts::member(role, name, user(name).public(), ISSUED);
+        let key = user(name);
+        let claims = match role {
+            Role::Operator => accounts::operator_user(name, key.public(), self.operators.public(), ISSUED),
+            _ => accounts::member(role, name, key.public(), ISSUED),
+        };
         self.credentials(name, claims.issued_by(&self.core), Vec::new())
     }
 
@@ -114,14 +121,16 @@ impl Keys {
         let none = Revocations::default();
         let core = accounts::core(&keys, &none, ISSUED).issued_by(&self.operator);
         let peels = self.peels_account(&none, ISSUED);
+        let operators = accounts::operators(&keys, &none, ISSUED).issued_by(&self.operator);
         let system = accounts::system(&keys, &none, ISSUED).issued_by(&self.operator);
         format!(
             "operator: {operator}\nsystem_account: {}\nresolver: {{ type: full, dir: {:?}, allow_delete: false, interval: \"2m\" }}\n\
-             resolver_preload: {{\n  {}: {core}\n  {}: {peels}\n  {}: {system}\n}}\n",
+             resolver_preload: {{\n  {}: {core}\n  {}: {peels}\n  {}: {operators}\n  {}: {system}\n}}\n",
             keys.system,
             resolver.display().to_string(),
             keys.core,
             keys.peels,
+            keys.operators,
             keys.system,
         )
     }
