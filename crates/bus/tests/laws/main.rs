@@ -71,6 +71,7 @@ laws! {
     durable::a_reader_without_room_goes_on_once_there_is_some,
     durable::a_durable_reader_lives_through_a_crash,
     durable::a_reader_of_what_is_new_begins_when_it_is_made,
+    durable::what_a_stream_dropped_unread_shows_in_the_numbers,
     durable::after_its_last_delivery_a_message_never_comes_again,
     durable::who_says_that_it_works_on_a_message_keeps_it,
     durable::an_acknowledgement_of_an_earlier_delivery_counts,

@@ -15,6 +15,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
+use zester_bus::storage::Found;
 use zester_bus::{Acknowledge, Error, Kind, Taken};
 use zester_identity::Principal;
 use zester_policy::Wanted;
@@ -75,8 +76,14 @@ impl Consumer {
                     tracing::debug!("events cannot be taken now: {error}");
                     tokio::time::sleep(self.core.timing.retry_pause).await;
                     // It may be gone with the disk of a server; what is being worked on goes on.
-                    if let Err(error) = bus.ensure_reader(&reader).await {
-                        tracing::debug!("the reader of events is not there: {error}");
+                    match bus.ensure_reader(&reader).await {
+                        Ok(Found::Created) => {
+                            tracing::warn!(
+                                "the reader of events was gone; what came meanwhile meets no rule"
+                            );
+                        }
+                        Ok(Found::Existing(_)) => {}
+                        Err(error) => tracing::debug!("the reader of events is not there: {error}"),
                     }
                 }
                 Err(error) => {
@@ -112,6 +119,7 @@ impl Consumer {
         let now = self.core.link.now();
         let mut behind = None;
         for one in taken {
+            self.reactor.was_given(&self.core, &one);
             self.one(one, &mut behind, now).await;
         }
     }

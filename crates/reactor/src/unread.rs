@@ -1,0 +1,62 @@
+//! Events that left the stream before anybody was given them. The stream is bounded and drops its oldest: a flood, or masters that
+//! were all away, can push out what no rule has met. The server goes on with what is left and says nothing; the numbers of its
+//! deliveries say it.
+
+use crate::gates::{DropReason, Dropped};
+
+/// How far the reader of events is, as one master knows it.
+#[derive(Debug, Default)]
+pub struct Unread {
+    last: Option<Last>,
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Last {
+    /// Deliveries of the reader so far, to all masters.
+    given: u64,
+    /// The newest event that was given for the first time.
+    sequence: u64,
+}
+
+impl Unread {
+    /// Where the reader is when this master begins.
+    pub fn begin(&mut self, given: u64, sequence: u64) {
+        self.last = Some(Last { given, sequence });
+    }
+
+    /// An event was given here, by this delivery of the reader. How many before it were given to nobody: each event is one delivery
+    /// at least, so what the stream went on by more than the deliveries was skipped. What was given again to other masters
+    /// meanwhile hides as many; nothing is ever told that was not so.
+    pub fn given(&mut self, given: u64, sequence: u64) -> u64 {
+        let Some(last) = self.last else {
+            self.begin(given, sequence);
+            return 0;
+        };
+        // A reader, or a stream, that was made anew counts from one again.
+        if given <= last.given {
+            self.begin(given, sequence);
+            return 0;
+        }
+        let (events, deliveries) = (sequence.saturating_sub(last.sequence), given - last.given);
+        self.begin(given, sequence.max(last.sequence));
+        events.saturating_sub(deliveries)
+    }
+}
+
+impl Dropped {
+    /// So many events before this one of the stream were given to nobody.
+    pub fn unread(count: u64, before: u64) -> Dropped {
+        let events = if count == 1 { "event" } else { "events" };
+        Dropped {
+            reason: DropReason::Unread,
+            why: format!(
+                "{count} {events} before number {before} left the stream before any master took them"
+            ),
+            origin: None,
+            tag: None,
+            id: String::new(),
+            depth: 0,
+            sequence: before,
+        }
+    }
+}
