@@ -165,6 +165,28 @@ pub async fn no_more_are_given_than_may_be_unacked(bench: Bench) {
     assert_eq!(texts(&rest), ["5"]);
 }
 
+/// A message that waits for its next turn is given and not acknowledged: whoever hands back as many as there is room for keeps
+/// everything else waiting.
+pub async fn what_is_handed_back_for_a_while_keeps_its_room(bench: Bench) {
+    let bus = stream(&bench).await;
+    let reader = DurableReader { unacked_max: 2, ..returns() };
+    bus.ensure_reader(&reader).await.unwrap();
+    publish(&*bus, 0..3).await;
+    for one in take_all(&*bus, &reader, 2).await {
+        bus.acknowledge(&one, Acknowledge::Later(Duration::from_millis(1_500))).await.unwrap();
+    }
+    bus.flush().await.unwrap();
+    assert_eq!(bus.take(&reader, 3, Duration::from_millis(300)).await.unwrap(), []);
+    assert_eq!(counts(&*bus, &reader).await, (1, 2));
+    let mut seen = BTreeSet::new();
+    while seen.len() < 3 {
+        let again = take_all(&*bus, &reader, 1).await;
+        assert!(!seen.is_empty() || texts(&again) != ["2"], "no room was free before");
+        finish(&*bus, &again).await;
+        seen.extend(texts(&again));
+    }
+}
+
 /// Whoever asks while all room is taken is given something as soon as there is some.
 pub async fn a_reader_without_room_goes_on_once_there_is_some(bench: Bench) {
     const MESSAGES: usize = 120;

@@ -68,6 +68,7 @@ laws! {
     durable::what_is_not_acknowledged_comes_again,
     durable::a_durable_reader_waits_for_what_comes,
     durable::no_more_are_given_than_may_be_unacked,
+    durable::what_is_handed_back_for_a_while_keeps_its_room,
     durable::a_reader_without_room_goes_on_once_there_is_some,
     durable::a_durable_reader_lives_through_a_crash,
     durable::a_reader_of_what_is_new_begins_when_it_is_made,
