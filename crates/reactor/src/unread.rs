@@ -24,22 +24,38 @@ impl Unread {
         self.last = Some(Last { given, sequence });
     }
 
-    /// An event was given here, by this delivery of the reader. How many before it were given to nobody: each event is one delivery
-    /// at least, so what the stream went on by more than the deliveries was skipped. What was given again to other masters
-    /// meanwhile hides as many; nothing is ever told that was not so.
+    /// Where the reader is when this master could not ask it for a while. One that was made anew counts from one again: what it is
+    /// ahead of the one before says nothing.
+    pub fn resume(&mut self, given: u64, sequence: u64) {
+        if self.last.is_none_or(|last| given < last.given) {
+            self.begin(given, sequence);
+        }
+    }
+
+    /// An event was given here for the first time, by this delivery of the reader. How many before it were given to nobody: each
+    /// event is one delivery at least, so what the stream went on by more than the deliveries was skipped. What was given again
+    /// to other masters meanwhile hides as many; nothing is ever told that was not so.
     pub fn given(&mut self, given: u64, sequence: u64) -> u64 {
-        let Some(last) = self.last else {
+        // A reader, or a stream, that was made anew counts from one again.
+        let Some(last) = self.last.filter(|last| given > last.given) else {
             self.begin(given, sequence);
             return 0;
         };
-        // A reader, or a stream, that was made anew counts from one again.
-        if given <= last.given {
-            self.begin(given, sequence);
+        // nats-server 2.9 now and then calls one that comes again the first.
+        if sequence <= last.sequence {
+            self.given_again(given);
             return 0;
         }
-        let (events, deliveries) = (sequence.saturating_sub(last.sequence), given - last.given);
-        self.begin(given, sequence.max(last.sequence));
+        self.begin(given, sequence);
+        let (events, deliveries) = (sequence - last.sequence, given - last.given);
         events.saturating_sub(deliveries)
+    }
+
+    /// One came again, by this delivery: no step in the stream. Which is the newest that others were given, it does not say.
+    pub fn given_again(&mut self, given: u64) {
+        if let Some(last) = self.last.as_mut().filter(|last| given > last.given) {
+            last.given += 1;
+        }
     }
 }
 

@@ -35,10 +35,18 @@ impl Reactor {
         }
     }
 
+    /// Where the reader is after it could not be asked for a while.
+    pub(super) fn reader_is_back_at(&self, reached: Reached) {
+        self.skipped().unread.resume(reached.given, reached.sequence);
+    }
+
     /// Notes what a delivery says of those before it.
     pub(super) fn was_given(&self, core: &Core, taken: &Taken) {
         let (now, sequence) = (Instant::now(), taken.record.sequence);
         let mut skipped = self.skipped();
+        if taken.deliveries > 1 {
+            return skipped.unread.given_again(taken.given);
+        }
         let count = skipped.unread.given(taken.given, sequence);
         if count == 0 {
             return;
