@@ -60,14 +60,11 @@ impl Unread {
 }
 
 impl Dropped {
-    /// So many events before this one of the stream were given to nobody.
-    pub fn unread(count: u64, before: u64) -> Dropped {
-        let events = if count == 1 { "event" } else { "events" };
+    /// An event before this one of the stream, of which nothing else is known.
+    pub fn unread(before: u64) -> Dropped {
         Dropped {
             reason: DropReason::Unread,
-            why: format!(
-                "{count} {events} before number {before} left the stream before any master took them"
-            ),
+            why: format!("it left the stream before any master took it; the next is number {before}"),
             origin: None,
             tag: None,
             id: String::new(),

@@ -72,10 +72,11 @@ impl Reactor {
             return;
         }
         skipped.told_at = Some(Instant::now());
-        let dropped = Dropped::unread(count, skipped.before);
+        let before = skipped.before;
         drop(skipped);
-        tracing::warn!("{}: masters are too slow, or were away for too long", dropped.why);
-        self.note(dropped.entry(core.id.as_str(), core.link.now(), count - 1));
+        let why = "events left the stream before any master took them: masters are too slow, or were away";
+        tracing::warn!(count, before, "{why}");
+        self.note(Dropped::unread(before).entry(core.id.as_str(), core.link.now(), count - 1));
     }
 
     /// What readiness says of them.
