@@ -28,7 +28,7 @@ struct Bench<'a> {
     report: Report,
 }
 
-/// `only`: `reactor` for the claims about events, `kinds` for the cost of each kind, `packages`, `new-files`; else all.
+/// `only`: `reactor` for the claims about events, `sustained` for the minute of reactions among them, `kinds` for the cost of each kind, `packages`, `new-files`; else all.
 /// `before`: the binary of another version, beside which new files are measured.
 pub fn run(zester: &Path, out: &Path, only: Option<&str>, before: Option<&str>) -> Result<(), String> {
     let zester = zester
@@ -45,10 +45,12 @@ pub fn run(zester: &Path, out: &Path, only: Option<&str>, before: Option<&str>) 
         None => bench.all()?,
         Some("new-files") => bench.new_files()?,
         Some("reactor") => fleet::reactor(&zester, scratch.path(), &mut bench.report)?,
+        Some("sustained") => fleet::sustained(&zester, scratch.path(), &mut bench.report)?,
         Some("packages") => packages::claims(&zester, scratch.path(), &mut bench.report)?,
         Some("kinds") => kinds::claims(&zester, scratch.path(), &mut bench.report)?,
         Some(other) => {
-            return Err(format!("--only {other}: there are `kinds`, `new-files`, `packages` and `reactor`"));
+            let known = "`kinds`, `new-files`, `packages`, `reactor` and `sustained`";
+            return Err(format!("--only {other}: there are {known}"));
         }
     }
     bench.report.write(out)?;

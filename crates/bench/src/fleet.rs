@@ -52,6 +52,11 @@ pub fn reactor(zester: &Path, scratch: &Path, report: &mut Report) -> Result<(),
     reactor::claims(zester, scratch, report)
 }
 
+/// Only a minute of reactions.
+pub fn sustained(zester: &Path, scratch: &Path, report: &mut Report) -> Result<(), String> {
+    reactor::sustained(zester, scratch, report)
+}
+
 /// Daemons that were just started and have nothing to do.
 fn idle(up: &Up, report: &mut Report) -> Result<(), String> {
     for (who, at_most) in [("peel", 20.0), ("master", 24.0)] {

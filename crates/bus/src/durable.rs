@@ -1,7 +1,7 @@
 //! A reader that the server remembers.
 
 use crate::error::{Error, Kind};
-use crate::message::Record;
+use crate::message::{Record, Sequence};
 use crate::pattern::{check_name, check_pattern};
 use crate::storage::{Drift, Settings, in_words};
 use std::time::Duration;
@@ -78,6 +78,8 @@ pub struct Taken {
     pub record: Record,
     /// How often it was given, this time included.
     pub deliveries: u64,
+    /// Which delivery this is of all that its reader gave, to whomever.
+    pub given: u64,
     /// What the server knows this delivery by.
     pub(crate) token: String,
 }
@@ -102,6 +104,16 @@ pub struct Pending {
     pub waiting: u64,
     /// Messages that were given and not yet acknowledged.
     pub unacked: u64,
+    pub reached: Reached,
+}
+
+/// How far a durable reader is.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reached {
+    /// Deliveries so far, to all who read, those of what came again included.
+    pub given: u64,
+    /// The last message that was given for the first time, or that came before the reader was made.
+    pub sequence: Sequence,
 }
 
 impl Pending {

@@ -27,7 +27,7 @@ mod queue;
 pub mod storage;
 mod subscription;
 
-pub use durable::{Acknowledge, DurableReader, Pending, Start, Taken};
+pub use durable::{Acknowledge, DurableReader, Pending, Reached, Start, Taken};
 pub use error::{Error, Kind};
 pub use event::{Event, Events};
 pub use message::{Entry, Info, Message, Page, Record, Seen, Sequence, Stored, Usage};

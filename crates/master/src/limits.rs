@@ -265,6 +265,10 @@ pub const FIRST_RULES_LOOK: Duration = Duration::from_secs(2);
 pub const LOGGED_REMEMBERED: usize = 4_096;
 /// An event that waits for another try, of which nothing is heard for so long, is no more this master's.
 pub const STUCK_TOLD: Duration = Duration::from_secs(30);
+/// How long `/readyz` tells of events that left the stream unread.
+pub const UNREAD_TOLD: Duration = Duration::from_secs(3_600);
+/// How often the ledger and the log are told of more of them.
+pub const UNREAD_EVERY: Duration = Duration::from_secs(10);
 /// Entries that wait to be written to the ledger; more are lost and counted.
 pub const LEDGER_QUEUE: usize = 16_384;
 /// Entries that are written before other work gets its turn.

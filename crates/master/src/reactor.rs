@@ -13,6 +13,7 @@ mod look;
 mod metrics;
 mod reload;
 mod service;
+mod unread;
 mod work;
 
 use crate::core::Core;
@@ -81,6 +82,7 @@ pub struct Reactor {
     rules_came: Notify,
     guards: Mutex<GuardState>,
     stuck: Mutex<Stuck>,
+    skipped: Mutex<unread::Skipped>,
     /// Fires are counted by time that really passed, whatever somebody does to the clock.
     clock: SteadyClock,
     /// When this master began to listen.
@@ -121,6 +123,7 @@ impl Reactor {
         let reactor = Arc::new(Reactor {
             guards: Mutex::new(GuardState::new(&reacting.guards)),
             stuck: Mutex::default(),
+            skipped: Mutex::default(),
             compiler,
             rules: RwLock::default(),
             rules_came: Notify::new(),
@@ -237,6 +240,8 @@ impl Reactor {
         } else if !stuck.is_empty() {
             let why = "they fail for the moment, and their events hold up those of others";
             State::Degraded(format!("{why}: {}", named(&stuck)))
+        } else if let Some(words) = self.unread_words() {
+            State::Degraded(words)
         } else if !has_rules {
             State::Degraded("no rules were published yet; events wait".into())
         } else {
@@ -266,6 +271,7 @@ impl Reactor {
     /// Tells how many drops were not written, and waits until the ledger has been told, for a master that stops; not for long
     ///
     pub async fn settle(&self, core: &Core) {
+        self.tell_unread(core);
         let now = core.link.now();
         for (dropped, unwritten) in self.drops().rest() {
             self.note(dropped.entry(core.id.as_str(), now, unwritten));
@@ -319,8 +325,14 @@ pub async fn run(core: Arc<Core>, reactor: Arc<Reactor>) {
 async fn consuming(core: Arc<Core>, reactor: Arc<Reactor>) {
     let reader = reactor.reader();
     loop {
-        match core.link.bus().ensure_reader(&reader).await {
-            Ok(_) => {
+        let bus = core.link.bus();
+        let reached = match bus.ensure_reader(&reader).await {
+            Ok(_) => bus.pending(&reader).await.map(|pending| pending.reached),
+            Err(error) => Err(error),
+        };
+        match reached {
+            Ok(reached) => {
+                reactor.reader_is_at(reached);
                 reactor.set_down(None);
                 let Some(why) = consume::run(&core, &reactor).await else { return };
                 // Perhaps it is back at once: a stream has a new leader within seconds.

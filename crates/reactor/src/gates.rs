@@ -15,16 +15,19 @@ pub enum DropReason {
     Depth,
     Ratelimit,
     Stale,
+    /// It left the stream before anybody was given it, and met no gate.
+    Unread,
 }
 
 impl DropReason {
-    pub const ALL: [DropReason; 6] = [
+    pub const ALL: [DropReason; 7] = [
         DropReason::Malformed,
         DropReason::Decode,
         DropReason::Spoof,
         DropReason::Depth,
         DropReason::Ratelimit,
         DropReason::Stale,
+        DropReason::Unread,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -35,6 +38,7 @@ impl DropReason {
             DropReason::Depth => "depth",
             DropReason::Ratelimit => "ratelimit",
             DropReason::Stale => "stale",
+            DropReason::Unread => "unread",
         }
     }
 }

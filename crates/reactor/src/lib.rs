@@ -28,6 +28,7 @@ mod rule_set;
 pub mod rules;
 mod stuck;
 mod throttle;
+mod unread;
 
 pub use actions::{Action, Block};
 pub use breaker::Breakers;
@@ -46,3 +47,4 @@ pub use rule_set::RuleSet;
 pub use rules::Rule;
 pub use stuck::Stuck;
 pub use throttle::Throttle;
+pub use unread::Unread;

@@ -12,8 +12,9 @@ use crate::report::Report;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use zester_bus::Listen;
 use zester_bus::nats::{Options, connect};
 use zester_jobs::Timing;
 use zester_link::Link;
@@ -24,6 +25,8 @@ const PEELS: usize = 50;
 /// How long anything may take that must come.
 const PATIENCE: Duration = Duration::from_secs(300);
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
+/// After an event: its job ends meanwhile.
+const REST: Duration = Duration::from_millis(20);
 /// To say how much waits, the server goes through the whole stream and lets nobody write meanwhile: whoever asks again and
 /// again measures the questions. So many times as long as a question took, nobody asks.
 const LOOKS_APART: u32 = 25;
@@ -43,6 +46,15 @@ ping:
 
 pub fn claims(zester: &Path, scratch: &Path, report: &mut Report) -> Result<(), String> {
     rules::claim(report)?;
+    measure(zester, scratch, report, false)
+}
+
+/// Only the minute of reactions.
+pub fn sustained(zester: &Path, scratch: &Path, report: &mut Report) -> Result<(), String> {
+    measure(zester, scratch, report, true)
+}
+
+fn measure(zester: &Path, scratch: &Path, report: &mut Report, sustained_alone: bool) -> Result<(), String> {
     let scratch = scratch.join("reactor-fleet");
     let directory = scratch.join("reactor");
     let put = |name: &str, text: &str| std::fs::write(directory.join(name), text);
@@ -58,18 +70,25 @@ pub fn claims(zester: &Path, scratch: &Path, report: &mut Report) -> Result<(), 
     runtime.map_err(|error| error.to_string())?.block_on(async {
         let bus = connect(Options::new(vec![up.url.clone()], "bench")).await;
         let link = Link::new(Arc::new(bus.map_err(|error| error.to_string())?));
-        stream::claims(&link, report).await?;
+        if !sustained_alone {
+            stream::claims(&link, report).await?;
+        }
         let stop = CancellationToken::new();
         let (told, connected) = tokio::sync::oneshot::channel();
         let came = || told.send(()).unwrap_or_default();
         let swarm = zester_swarm::run(vec![up.url.clone()], 0..PEELS, Timing::default(), came, stop.clone());
         let swarm = tokio::spawn(swarm);
         connected.await.map_err(|_| "the peels did not connect".to_string())?;
-        reach::claim(&link, report).await?;
+        until_known(&link).await?;
+        if !sustained_alone {
+            reach::claim(&link, report).await?;
+        }
         sustained::claim(&link, report).await?;
         stop.cancel();
         let _stopped = swarm.await;
-        sources::claim(&link, &up, report).await?;
+        if !sustained_alone {
+            sources::claim(&link, &up, report).await?;
+        }
         let _closed = link.bus().close().await;
         Ok(())
     })
@@ -104,6 +123,26 @@ fn event(subject: &EventSubject, id: &MessageId, number: usize, link: &Link) -> 
     }
 }
 
+/// Waits until an event has work sent to its peel: a peel is meant once its facts are known.
+async fn until_known(link: &Link) -> Result<(), String> {
+    let source = peel(0)?;
+    let commands = Subject::Command { peel: source.clone() }.to_string();
+    let commands = link.bus().subscribe(&commands, Listen::alone(64)).await;
+    let mut commands = commands.map_err(|error| error.to_string())?;
+    let subject = EventSubject::Send { peel: source, tag: tag("bench/run")? };
+    let known = async {
+        loop {
+            send(link, subject.clone(), 0).await?;
+            until_done(link).await?;
+            sleep(REST).await;
+            if let Ok(Some(_)) = timeout(LOOK_PAUSE, commands.next()).await {
+                return Ok::<(), String>(());
+            }
+        }
+    };
+    timeout(PATIENCE, known).await.map_err(|_| "no event reached the peel".to_string())?
+}
+
 /// Waits until the reactor has nothing before it.
 async fn until_done(link: &Link) -> Result<(), String> {
     let reader = zester_bus::storage::reactor();
@@ -114,10 +153,8 @@ async fn until_done(link: &Link) -> Result<(), String> {
             if pending.total() == 0 {
                 return Ok(());
             }
-            tokio::time::sleep(LOOK_PAUSE.max(asked.elapsed() * LOOKS_APART)).await;
+            sleep(LOOK_PAUSE.max(asked.elapsed() * LOOKS_APART)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, done)
-        .await
-        .map_err(|_| "the reactor did not come to an end".to_string())?
+    timeout(PATIENCE, done).await.map_err(|_| "the reactor did not come to an end".to_string())?
 }

@@ -5,7 +5,7 @@ use super::faults::{Leg, SERVER};
 use super::net::Net;
 use super::state::State;
 use super::store::MemoryStore;
-use crate::durable::{Acknowledge, DurableReader, Pending, Start, Taken, adjustable};
+use crate::durable::{Acknowledge, DurableReader, Pending, Reached, Start, Taken, adjustable};
 use crate::error::{Error, Kind};
 use crate::message::Sequence;
 use crate::storage::{Drift, Found, compare};
@@ -17,6 +17,8 @@ pub struct Reader {
     config: DurableReader,
     /// Everything before was given at least once, or came before the reader.
     next: Sequence,
+    /// Deliveries so far.
+    given: u64,
     unacked: BTreeMap<Sequence, Unacked>,
 }
 
@@ -29,10 +31,10 @@ struct Unacked {
 impl Reader {
     fn new(reader: &DurableReader, store: &MemoryStore) -> Reader {
         let next = match reader.start {
-            Start::Oldest => 0,
+            Start::Oldest => store.first(">", 0, 1).first().map_or(0, |record| record.sequence),
             Start::New => store.last() + 1,
         };
-        Reader { config: reader.clone(), next, unacked: BTreeMap::new() }
+        Reader { config: reader.clone(), next, given: 0, unacked: BTreeMap::new() }
     }
 
     /// Lets go of what the stream lost, and of what was given as often as it may be.
@@ -67,17 +69,19 @@ impl Reader {
 
     fn pending(&self, store: &MemoryStore) -> Pending {
         let waiting = store.first(&self.config.pattern, self.next, usize::MAX).len();
-        Pending { waiting: waiting as u64, unacked: self.unacked.len() as u64 }
+        let reached = Reached { given: self.given, sequence: self.next.saturating_sub(1) };
+        Pending { waiting: waiting as u64, unacked: self.unacked.len() as u64, reached }
     }
 
     fn give(&mut self, store: &MemoryStore, sequence: Sequence, now: Duration) -> Option<Taken> {
         let record = store.get(sequence)?.clone();
         self.next = self.next.max(sequence + 1);
+        self.given += 1;
         let unacked = self.unacked.entry(sequence).or_insert(Unacked { due: now, deliveries: 0 });
         unacked.due = now + self.config.ack_wait;
         unacked.deliveries += 1;
         let token = format!("{} {} {sequence}", store.config.stream_name(), self.config.name);
-        Some(Taken { record, deliveries: unacked.deliveries, token })
+        Some(Taken { record, deliveries: unacked.deliveries, given: self.given, token })
     }
 
     fn acknowledge(&mut self, sequence: Sequence, what: Acknowledge, now: Duration) {

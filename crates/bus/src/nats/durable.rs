@@ -3,10 +3,11 @@
 use super::read::Read;
 use super::{Nats, core, fault};
 use crate::durable::{
-    ACK_WAIT, Acknowledge, DELIVERIES, DurableReader, Pending, Start, Taken, UNACKED, adjustable,
+    ACK_WAIT, Acknowledge, DELIVERIES, DurableReader, Pending, Reached, Start, Taken, UNACKED, adjustable,
 };
 use crate::error::{Error, Kind};
 use crate::limits::{PULL_GRACE, PULL_LOOK, PULL_QUESTION, PULL_SETTLE};
+use crate::message::Sequence;
 use crate::storage::{Drift, Found, Settings, compare, in_words};
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::response::Response;
@@ -27,6 +28,13 @@ struct Info {
     num_pending: u64,
     #[serde(default)]
     num_ack_pending: u64,
+    delivered: Delivered,
+}
+
+#[derive(Deserialize)]
+struct Delivered {
+    consumer_seq: u64,
+    stream_seq: Sequence,
 }
 
 #[derive(Deserialize)]
@@ -119,7 +127,8 @@ impl Nats {
     pub(super) async fn pending_of(&self, reader: &DurableReader) -> Result<Pending, Error> {
         reader.check()?;
         let info = self.look_at(reader).await?.ok_or_else(|| Error::unavailable(&reader.title()))?;
-        Ok(Pending { waiting: info.num_pending, unacked: info.num_ack_pending })
+        let reached = Reached { given: info.delivered.consumer_seq, sequence: info.delivered.stream_seq };
+        Ok(Pending { waiting: info.num_pending, unacked: info.num_ack_pending, reached })
     }
 
     /// The first that comes in time, and all that came with it. A question stays at the server until it is filled or its time is
@@ -264,8 +273,8 @@ impl Nats {
         let Some(status) = message.status else {
             inbox.open = inbox.open.saturating_sub(1);
             let token = message.reply.as_ref().map(ToString::to_string).unwrap_or_default();
-            let Read { record, deliveries, .. } = self.read_of(&reader.stream, message)?;
-            return Ok(Some(Taken { record, deliveries, token }));
+            let Read { record, deliveries, given, .. } = self.read_of(&reader.stream, message)?;
+            return Ok(Some(Taken { record, deliveries, given, token }));
         };
         inbox.open = 0;
         match status {

@@ -28,12 +28,14 @@ pub(super) struct Read {
     pub record: Record,
     /// How often a consumer gave it.
     pub deliveries: u64,
+    /// Which delivery it is of all that the consumer gave.
+    pub given: u64,
     headers: Option<HeaderMap>,
 }
 
 impl Read {
     pub fn new(record: Record, headers: HeaderMap) -> Read {
-        Read { record, deliveries: 1, headers: Some(headers) }
+        Read { record, deliveries: 1, given: 0, headers: Some(headers) }
     }
 
     pub fn has_header(&self, name: &str) -> bool {
@@ -292,10 +294,11 @@ impl Nats {
         let info = message.info().map_err(|error| Error::because(Kind::Other, stream, error))?;
         let (sequence, at) = (info.stream_sequence, millis(info.published));
         let deliveries = u64::try_from(info.delivered).unwrap_or(1);
+        let given = info.consumer_sequence;
         let message = message.message;
         let subject = message.subject.into_string();
         let record = Record { subject, payload: message.payload, sequence, at };
-        Ok(Read { record, deliveries, headers: message.headers })
+        Ok(Read { record, deliveries, given, headers: message.headers })
     }
 }
 
@@ -325,6 +328,7 @@ mod tests {
         let read = |sequence: &Sequence| Read {
             record: Record { subject: "a".into(), payload: Bytes::new(), sequence: *sequence, at: 0 },
             deliveries: 1,
+            given: 1,
             headers: None,
         };
         Part { items: sequences.iter().map(read).collect(), more }

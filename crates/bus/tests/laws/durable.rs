@@ -4,7 +4,7 @@ use crate::bench::{Bench, PATIENCE, bytes, kind, soon, wait_connected};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use zester_bus::{Acknowledge, Bus, DurableReader, Found, Kind, Pending, Start, Store, Taken};
+use zester_bus::{Acknowledge, Bus, DurableReader, Found, Kind, Reached, Start, Store, Taken};
 use zester_testkit::wait_until;
 
 /// Long enough that nothing comes again by itself.
@@ -62,6 +62,12 @@ async fn finish(bus: &dyn Bus, taken: &[Taken]) {
         bus.acknowledge(one, Acknowledge::Done).await.unwrap();
     }
     bus.flush().await.unwrap();
+}
+
+/// How many wait, and how many are not acknowledged.
+async fn counts(bus: &dyn Bus, reader: &DurableReader) -> (u64, u64) {
+    let pending = bus.pending(reader).await.unwrap();
+    (pending.waiting, pending.unacked)
 }
 
 pub async fn what_came_while_nobody_read_is_given_and_acked_once(bench: Bench) {
@@ -147,7 +153,7 @@ pub async fn no_more_are_given_than_may_be_unacked(bench: Bench) {
     // A limit that is reached is no failure: there is nothing to take until something is acknowledged.
     assert_eq!(bus.take(&reader, 10, NO_WAIT).await.unwrap(), []);
     assert_eq!(bus.take(&reader, 10, Duration::from_millis(200)).await.unwrap(), []);
-    assert_eq!(bus.pending(&reader).await.unwrap(), Pending { waiting: 2, unacked: 4 });
+    assert_eq!(counts(&*bus, &reader).await, (2, 4));
     let other = bench.connect("two").await;
     let acks = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -157,6 +163,28 @@ pub async fn no_more_are_given_than_may_be_unacked(bench: Bench) {
     assert_eq!(texts(&rest.unwrap()), ["4"]);
     let rest = soon(bus.take(&reader, 4, PATIENCE)).await.unwrap();
     assert_eq!(texts(&rest), ["5"]);
+}
+
+/// A message that waits for its next turn is given and not acknowledged: whoever hands back as many as there is room for keeps
+/// everything else waiting.
+pub async fn what_is_handed_back_for_a_while_keeps_its_room(bench: Bench) {
+    let bus = stream(&bench).await;
+    let reader = DurableReader { unacked_max: 2, ..returns() };
+    bus.ensure_reader(&reader).await.unwrap();
+    publish(&*bus, 0..3).await;
+    for one in take_all(&*bus, &reader, 2).await {
+        bus.acknowledge(&one, Acknowledge::Later(Duration::from_millis(1_500))).await.unwrap();
+    }
+    bus.flush().await.unwrap();
+    assert_eq!(bus.take(&reader, 3, Duration::from_millis(300)).await.unwrap(), []);
+    assert_eq!(counts(&*bus, &reader).await, (1, 2));
+    let mut seen = BTreeSet::new();
+    while seen.len() < 3 {
+        let again = take_all(&*bus, &reader, 1).await;
+        assert!(!seen.is_empty() || texts(&again) != ["2"], "no room was free before");
+        finish(&*bus, &again).await;
+        seen.extend(texts(&again));
+    }
 }
 
 /// Whoever asks while all room is taken is given something as soon as there is some.
@@ -181,7 +209,7 @@ pub async fn a_reader_without_room_goes_on_once_there_is_some(bench: Bench) {
     }
     let expected: Vec<String> = (0..MESSAGES).map(|number| number.to_string()).collect();
     assert_eq!(seen, expected);
-    assert_eq!(bus.pending(&reader).await.unwrap(), Pending::default());
+    assert_eq!(counts(&*bus, &reader).await, (0, 0));
 }
 
 pub async fn a_reader_of_what_is_new_begins_when_it_is_made(bench: Bench) {
@@ -195,7 +223,38 @@ pub async fn a_reader_of_what_is_new_begins_when_it_is_made(bench: Bench) {
     let taken = take_all(&*bus, &reader, 2).await;
     assert_eq!(texts(&taken), ["3", "4"]);
     finish(&*bus, &taken).await;
-    assert_eq!(bus.pending(&reader).await.unwrap(), Pending::default());
+    assert_eq!(counts(&*bus, &reader).await, (0, 0));
+}
+
+/// What a stream drops before it was given is skipped. Whoever reads sees by the numbers how much that was: each delivery has one,
+/// and each message.
+pub async fn what_a_stream_dropped_unread_shows_in_the_numbers(bench: Bench) {
+    let bus = bench.connect("one").await;
+    let small = Store { max_messages: Some(4), ..store() };
+    bus.ensure(&small, 1).await.unwrap();
+    publish(&*bus, 0..2).await;
+    let reader = DurableReader { start: Start::New, pattern: ">".into(), ..returns() };
+    bus.ensure_reader(&reader).await.unwrap();
+    assert_eq!(bus.pending(&reader).await.unwrap().reached, Reached { given: 0, sequence: 2 });
+    publish(&*bus, 2..4).await;
+    let taken = take_all(&*bus, &reader, 2).await;
+    let numbers = |taken: &[Taken]| -> Vec<(u64, u64)> {
+        taken.iter().map(|one| (one.given, one.record.sequence)).collect()
+    };
+    assert_eq!(numbers(&taken), [(1, 3), (2, 4)]);
+    finish(&*bus, &taken[..1]).await;
+    // One comes again, which is a delivery and no new message.
+    bus.acknowledge(&taken[1], Acknowledge::Later(Duration::ZERO)).await.unwrap();
+    let again = take_all(&*bus, &reader, 1).await;
+    assert_eq!(numbers(&again), [(3, 4)]);
+    finish(&*bus, &again).await;
+    publish(&*bus, 4..11).await;
+    let reached = bus.pending(&reader).await.unwrap().reached;
+    assert_eq!(reached, Reached { given: 3, sequence: 4 });
+    let taken = take_all(&*bus, &reader, 4).await;
+    assert_eq!(numbers(&taken), [(4, 8), (5, 9), (6, 10), (7, 11)]);
+    let reached = bus.pending(&reader).await.unwrap().reached;
+    assert_eq!(reached, Reached { given: 7, sequence: 11 });
 }
 
 pub async fn after_its_last_delivery_a_message_never_comes_again(bench: Bench) {
@@ -219,7 +278,7 @@ pub async fn after_its_last_delivery_a_message_never_comes_again(bench: Bench) {
     assert_eq!(given, [thrice("0"), thrice("1")].concat());
     assert_eq!(bus.take(&reader, 2, Duration::from_secs(2)).await.unwrap(), []);
     wait_until("the room of both", PATIENCE, || async {
-        (bus.pending(&reader).await.unwrap() == Pending::default()).then_some(())
+        (counts(&*bus, &reader).await == (0, 0)).then_some(())
     })
     .await;
 }
@@ -236,7 +295,7 @@ pub async fn who_says_that_it_works_on_a_message_keeps_it(bench: Bench) {
         bus.acknowledge(&taken[0], Acknowledge::Progress).await.unwrap();
         assert_eq!(bus.take(&reader, 2, Duration::from_millis(300)).await.unwrap(), []);
     }
-    assert_eq!(bus.pending(&reader).await.unwrap(), Pending { waiting: 0, unacked: 1 });
+    assert_eq!(counts(&*bus, &reader).await, (0, 1));
     // Silence gives it back, and what nobody can use stays away.
     let again = soon(bus.take(&reader, 2, PATIENCE)).await.unwrap();
     assert_eq!((texts(&again), again[0].deliveries), (vec!["0".to_string()], 2));
@@ -253,7 +312,7 @@ pub async fn an_acknowledgement_of_an_earlier_delivery_counts(bench: Bench) {
     finish(&*bus, &first).await;
     assert_eq!(bus.take(&reader, 1, Duration::from_secs(3)).await.unwrap(), []);
     finish(&*bus, &second).await;
-    assert_eq!(bus.pending(&reader).await.unwrap(), Pending::default());
+    assert_eq!(counts(&*bus, &reader).await, (0, 0));
 }
 
 pub async fn drift_of_an_existing_reader_is_told_and_not_repaired(bench: Bench) {

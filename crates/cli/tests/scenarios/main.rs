@@ -27,6 +27,7 @@ mod proxy;
 mod publishing;
 mod reactor_examples;
 mod reactor_kills;
+mod reactor_unread;
 mod remade;
 mod roles;
 mod rotation;

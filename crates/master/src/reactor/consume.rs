@@ -15,7 +15,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
-use zester_bus::{Acknowledge, Error, Kind, Taken};
+use zester_bus::{Acknowledge, DurableReader, Error, Found, Kind, Taken};
 use zester_identity::Principal;
 use zester_policy::Wanted;
 use zester_reactor::{
@@ -75,7 +75,7 @@ impl Consumer {
                     tracing::debug!("events cannot be taken now: {error}");
                     tokio::time::sleep(self.core.timing.retry_pause).await;
                     // It may be gone with the disk of a server; what is being worked on goes on.
-                    if let Err(error) = bus.ensure_reader(&reader).await {
+                    if let Err(error) = self.make_sure_of(&reader).await {
                         tracing::debug!("the reader of events is not there: {error}");
                     }
                 }
@@ -85,6 +85,16 @@ impl Consumer {
                 }
             }
         }
+    }
+
+    /// Makes the reader where it is gone, and looks where it is.
+    async fn make_sure_of(&self, reader: &DurableReader) -> Result<(), Error> {
+        let bus = self.core.link.bus();
+        if bus.ensure_reader(reader).await? == Found::Created {
+            tracing::warn!("the reader of events was gone: events that were stored meanwhile meet no rule");
+        }
+        self.reactor.reader_is_back_at(bus.pending(reader).await?.reached);
+        Ok(())
     }
 
     /// Without rules no event is taken: it would be done with, and nobody had asked for it. Those that came never go.
@@ -112,6 +122,7 @@ impl Consumer {
         let now = self.core.link.now();
         let mut behind = None;
         for one in taken {
+            self.reactor.was_given(&self.core, &one);
             self.one(one, &mut behind, now).await;
         }
     }

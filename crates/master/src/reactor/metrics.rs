@@ -73,6 +73,11 @@ impl Metrics {
         self.dropped.get_or_create(&OfReason { reason: reason.as_str() }).inc();
     }
 
+    /// So many left the stream before anybody was given them.
+    pub fn unread(&self, count: u64) {
+        self.dropped.get_or_create(&OfReason { reason: DropReason::Unread.as_str() }).inc_by(count);
+    }
+
     pub fn backpressure(&self) {
         self.dropped.get_or_create(&OfReason { reason: BACKPRESSURE }).inc();
     }

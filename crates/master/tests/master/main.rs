@@ -29,6 +29,8 @@ mod reactor_rules;
 mod reactor_slow;
 mod reactor_start;
 mod reactor_strangers;
+mod reactor_stuck;
+mod reactor_unread;
 mod returns;
 mod servers;
 mod shares;

@@ -13,3 +13,4 @@ mod reactions;
 mod replays;
 mod requests;
 mod stuck;
+mod unread;

@@ -7,11 +7,12 @@ use crate::node::{BEGIN, Environment};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
-use zester_bus::storage::{EVENTS, JOB_EVENTS, reactor};
+use zester_bus::storage::{EVENTS, JOB_EVENTS, REACTOR_LEDGER, reactor};
 use zester_bus::{Bus, Pending, Record};
 use zester_link::Link;
+use zester_reactor::DropReason;
 use zester_wire::{
-    Ack, Bucket, Envelope, Jid, Job, JobEvent, Key, PeelId, Return, Subject, UnixMillis, decode,
+    Ack, Bucket, Envelope, Jid, Job, JobEvent, Key, LedgerEntry, PeelId, Return, Subject, UnixMillis, decode,
 };
 
 /// How one job ended.
@@ -57,6 +58,8 @@ pub struct Evidence {
     pub disks: BTreeMap<String, Disk>,
     pub jobs: BTreeMap<Jid, JobEvidence>,
     pub events: Vec<StoredEvent>,
+    /// What the ledger says that the stream dropped before anybody was given it.
+    pub unread: Vec<String>,
     /// What the reactors have before them.
     pub pending: Pending,
 }
@@ -77,13 +80,13 @@ impl Evidence {
         network: Network,
         disks: BTreeMap<String, Disk>,
     ) -> Result<Evidence, zester_link::Error> {
-        let (jobs, events) = (BTreeMap::new(), Vec::new());
+        let (jobs, events, unread) = (BTreeMap::new(), Vec::new(), Vec::new());
         let bus = link.bus();
         let pending = match environment.reacts {
             true => bus.pending(&reactor()).await?,
             false => Pending::default(),
         };
-        let mut evidence = Evidence { environment, network, disks, jobs, events, pending };
+        let mut evidence = Evidence { environment, network, disks, jobs, events, unread, pending };
         for entry in bus.scan(Bucket::Jobs.as_str(), ">", 0).await?.items {
             let at = evidence.instant(entry.at);
             match Key::parse(Bucket::Jobs, &entry.key) {
@@ -117,6 +120,11 @@ impl Evidence {
             if let Some(jid) = jid {
                 evidence.jobs.entry(jid).or_default().finalized += 1;
             }
+        }
+        for record in everything(&**bus, REACTOR_LEDGER, ">").await? {
+            let entry = open::<LedgerEntry>(&record.payload);
+            let unread = entry.filter(|entry| entry.decision == DropReason::Unread.as_str());
+            evidence.unread.extend(unread.map(|entry| entry.reason));
         }
         Ok(evidence)
     }

@@ -53,6 +53,7 @@ invariants! {
     ExitOneRanNothing = "J-28: exit 1 means that nothing ran",
     NoMixedTree = "D-1: a run sees the files of one revision",
     PeelsGetTheTree = "D-3: every peel comes to have what was published last",
+    NothingCalledUnread = "R-1: no event is called unread in a stream that dropped none",
     DroppedDoesNothing = "R-3: an event that a gate drops starts nothing",
     OneJobPerReaction = "R-8: an event, a rule and a block make one job",
     OneSentEvent = "R-9: an event, a rule and a block send one event",

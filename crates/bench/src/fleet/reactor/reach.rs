@@ -1,6 +1,6 @@
 //! From an event to the request that its rule sends to the peel, against the two writes that no reactor can do without.
 
-use super::{LOOK_PAUSE, PATIENCE, peel, send, tag, until_done};
+use super::{PATIENCE, REST, peel, send, tag};
 use crate::report::Report;
 use serde_json::json;
 use std::time::Duration;
@@ -13,8 +13,6 @@ const ROUNDS: usize = 200;
 const WARM_UP: usize = 20;
 const RECORD_BYTES: usize = 700;
 const STORE_BYTES: u64 = 16 * 1024 * 1024;
-/// Between two events: the job of the one before ends meanwhile.
-const REST: Duration = Duration::from_millis(20);
 
 pub async fn claim(link: &Link, report: &mut Report) -> Result<(), String> {
     let fail = |error: zester_bus::Error| error.to_string();
@@ -29,18 +27,6 @@ pub async fn claim(link: &Link, report: &mut Report) -> Result<(), String> {
     let mut commands = link.bus().subscribe(&commands, Listen::alone(64)).await.map_err(fail)?;
     let subject = EventSubject::Send { peel: source, tag: tag("bench/run")? };
     let (mut ours, mut bare) = (Vec::new(), Vec::new());
-    // The peel is known once its facts are: until then nobody is meant.
-    let known = async {
-        loop {
-            send(link, subject.clone(), 0).await?;
-            until_done(link).await?;
-            sleep(REST).await;
-            if let Ok(Some(_)) = timeout(LOOK_PAUSE, commands.next()).await {
-                return Ok::<(), String>(());
-            }
-        }
-    };
-    timeout(PATIENCE, known).await.map_err(|_| "no event reached the peel".to_string())??;
     for round in 0..WARM_UP + ROUNDS {
         sleep(REST).await;
         let began = Instant::now();

@@ -14,7 +14,7 @@ use zester_client::{Client, LedgerQuery};
 use zester_converge::reactions::{self, Reactions};
 use zester_model::source::Sources;
 use zester_reactor::replay::{Replay, Replayed};
-use zester_reactor::{Decided, Delivered, Dropped, Payload, RuleSet};
+use zester_reactor::{Decided, Delivered, DropReason, Dropped, Payload, RuleSet};
 use zester_wire::{Event, LedgerEntry, Origin, UnixMillis};
 
 /// Differences that are kept to be shown; all are counted.
@@ -125,7 +125,9 @@ fn shown_tag(tag: &Option<zester_wire::Tag>) -> &str {
 impl Happened {
     fn of(ledger: Vec<LedgerEntry>) -> Happened {
         let mut was = Happened::default();
-        for entry in ledger {
+        // What nobody was given stands in no stream any more, so no replay meets it.
+        let met = |entry: &LedgerEntry| entry.decision != DropReason::Unread.as_str();
+        for entry in ledger.into_iter().filter(met) {
             if entry.unwritten > 0 {
                 let of = (entry.origin.clone(), entry.decision.clone());
                 *was.unwritten.entry(of).or_default() += entry.unwritten;
@@ -251,7 +253,6 @@ fn document(report: &Report) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zester_reactor::DropReason;
     use zester_rule::rule;
     use zester_wire::PeelId;
 
@@ -318,6 +319,17 @@ mod tests {
         assert_eq!(told(held, "", "throttled"), (1, Vec::new()));
         let done = vec![entry("b", "dispatched"), entry("c", "logged")];
         assert_eq!(told(done, "", "throttled"), (0, words("dispatched", "throttled")));
+    }
+
+    /// They are in no stream any more, so no replay can meet them.
+    #[test]
+    #[rule("R-22", "R-23")]
+    fn r23_events_that_left_the_stream_unread_are_no_difference() {
+        let entry = Dropped::unread(110).entry("m1", zester_wire::UnixMillis(1), 6);
+        let (was, mut report) = (Happened::of(vec![entry]), Report::default());
+        assert!(was.unwritten.is_empty());
+        report.only_before(was);
+        assert_eq!((report.different, report.differences.len()), (0, 0));
     }
 
     #[test]
