@@ -17,7 +17,7 @@ use zester_model::source::Sources;
 use zester_resources::claims::{Claim, Claims, ManagedItem};
 
 /// What a path means on a machine; `true`: where a link at its end leads.
-pub type Meaning<'a> = dyn Fn(&Path, bool) -> PathBuf + 'a;
+pub type RealPathOf<'a> = dyn Fn(&Path, bool) -> PathBuf + 'a;
 
 /// What came of it beside the edges.
 #[derive(Default)]
@@ -39,7 +39,7 @@ pub fn add_implicit_order(
     program: &mut Program,
     bound: &Resources,
     sources: &Sources,
-    meant: Option<&Meaning<'_>>,
+    meant: Option<&RealPathOf<'_>>,
 ) -> ImplicitOrder {
     let claims: Vec<Claims> =
         bound.iter().map(|state| state.as_ref().map(|state| state.claims()).unwrap_or_default()).collect();
@@ -53,7 +53,7 @@ pub fn add_implicit_order(
     let editors = Editors::of(&claims);
     editors.one_after_the_other(&owners, &mut added);
     // On most machines every path means itself, and nothing is to be gone through a second time.
-    let means_another = |meant: &&Meaning<'_>| {
+    let means_another = |meant: &&RealPathOf<'_>| {
         claims.iter().flat_map(Claims::paths).any(|(path, follows)| meant(path, follows) != path)
     };
     let by_meaning = meant

@@ -3,7 +3,7 @@
 //! All problems of all stages are reported together; a plan exists only when there are none.
 
 use crate::error::Error;
-use crate::implicit_order::{Meaning, add_implicit_order};
+use crate::implicit_order::{RealPathOf, add_implicit_order};
 use crate::inputs::{CompileRequest, Inputs};
 use crate::journal::{PendingRefresh, PendingRefreshes};
 use crate::local_host::LocalHost;
@@ -253,7 +253,7 @@ pub(crate) fn bind_and_graph(
     sources: &Sources,
     mut diagnostics: Vec<Diagnostic>,
     known: &Known,
-    meant: Option<&Meaning<'_>>,
+    meant: Option<&RealPathOf<'_>>,
 ) -> Result<Joined, Vec<Diagnostic>> {
     diagnostics.extend(program.states.iter().filter_map(secret_name));
     let bound: Resources = program.states.iter().map(|state| bind(state, known, &mut diagnostics)).collect();

@@ -7,9 +7,7 @@ use crate::file_resource::{FileDrift, FileResource, only_done};
 use crate::kept_paths::KeptPaths;
 use crate::ownership;
 use crate::params::{Absolute, Invalid, Mode, PathPattern, params};
-use crate::path_change::{
-    PathChange, at_current_top, remove_seen, rights_of, set_attributes, unrestored,
-};
+use crate::path_change::{PathChange, at_current_top, remove_seen, rights_of, set_attributes, unrestored};
 use crate::path_state::PathState;
 use crate::path_text;
 use crate::tree;

@@ -119,7 +119,10 @@ fn claims_of<'a>(
         Claim::new(item, is).with("versions", versions)
     };
     let place = bin_env.map_or(Path::new("/usr/lib/python3"), |path| path);
-    Claims { owned: packages.map(claim).collect(), ..Claims::default() }.edits(place).fills().accounts(user, None)
+    Claims { owned: packages.map(claim).collect(), ..Claims::default() }
+        .edits(place)
+        .fills()
+        .accounts(user, None)
 }
 
 fn invalid_names(parameter: &'static str, texts: &[String]) -> Vec<Invalid> {

@@ -1,6 +1,6 @@
 //! Whole files through compiler and resources: which edges come of them, and which states contradict each other.
 
-use super::Meaning;
+use super::RealPathOf;
 use crate::plan::Plan;
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ fn auto(text: &str) -> Vec<String> {
 }
 
 /// The same on a machine, or what is wrong.
-fn auto_on(text: &str, meant: Option<&Meaning<'_>>) -> Result<Vec<String>, Vec<String>> {
+fn auto_on(text: &str, meant: Option<&RealPathOf<'_>>) -> Result<Vec<String>, Vec<String>> {
     let mut compiled = compiled("c.zy", text);
     let diagnostics = compiled.diagnostics.clone();
     let joined = crate::plan::bind_and_graph(

@@ -1,13 +1,13 @@
 //! How the publish of one tree is told.
 
-use super::source::Ready;
+use super::source::{Ready, Source};
 use crate::events::Tell;
 use crate::limits::CHANGES_NAMED;
 use serde_json::{Map, json};
-use zester_publish::{About, TreeDiff, TreePath};
+use zester_publish::{About, Error, Outcome, TreeDiff, TreePath};
 use zester_wire::{
-    BadName, Event, EventSubject, FileChanges, Problems, PublishReport, PublishStatus, Published, Subject,
-    Tag, UnixMillis, VERSION,
+    BadName, Event, EventSubject, FileChanges, Manifest, Problems, PublishReport, PublishStatus, Published,
+    Refusal, RefusalKind, Subject, Tag, UnixMillis, VERSION,
 };
 
 /// `publish/<what>/<revision>`: the tree counts from now on. Only who made it count tells, and a bucket that was made again counts
@@ -79,4 +79,63 @@ pub fn first_words(problems: &Problems) -> String {
 
 pub fn errors_words(problems: &Problems) -> String {
     format!("{} {}", problems.errors, if problems.errors == 1 { "error" } else { "errors" })
+}
+
+pub fn told(ready: &Ready, outcome: &Outcome) -> PublishReport {
+    match *outcome {
+        Outcome::Published { revision, moved, bytes } => {
+            let (what, files) = (ready.published.as_str(), ready.tree().files.len());
+            tracing::info!(revision, files, moved, bytes, "published {what}");
+            PublishReport { moved: moved as u64, bytes, ..report(ready, PublishStatus::Published, revision) }
+        }
+        Outcome::Unchanged { revision } => report(ready, PublishStatus::Unchanged, revision),
+        Outcome::Nothing => report(ready, PublishStatus::Nothing, 0),
+    }
+}
+
+/// Why the files of this master are not what the peels have.
+pub fn by_hand_words(what: &str, manifest: &Manifest) -> String {
+    let by = if manifest.user.is_empty() { "an operator" } else { manifest.user.as_str() };
+    let did = if manifest.uploaded { "uploaded" } else { "went back to" };
+    format!(
+        "{what} differ from revision {}, which {by} {did}; it stays until they change or `zester publish` asks for them",
+        manifest.revision
+    )
+}
+
+/// The report of one tree of several. An error hides nothing that is published already; where nothing is, and another try may help,
+/// whoever asked asks again.
+pub fn told_with(
+    earlier: &[PublishReport],
+    ready: &Ready,
+    published: Result<PublishReport, Error>,
+) -> Result<PublishReport, Refusal> {
+    published.or_else(|error| {
+        let done = earlier.iter().any(|report| report.status == PublishStatus::Published);
+        let reason = error.to_string();
+        let refusal = refusal(error);
+        if !done && (refusal.kind.is_retryable() || refusal.kind == RefusalKind::Conflict) {
+            return Err(refusal);
+        }
+        Ok(PublishReport { reason, ..report(ready, PublishStatus::Refused, 0) })
+    })
+}
+
+pub fn changes_now(source: &Source) -> Refusal {
+    let why = format!("files of {} change just now; ask again", source.origin.words());
+    Refusal::new(RefusalKind::Unavailable, why)
+}
+
+pub fn refusal(error: Error) -> Refusal {
+    let kind = match &error {
+        // Whoever brought it brings it again.
+        Error::Torn(_) | Error::Older { .. } => RefusalKind::Conflict,
+        Error::Bus(_) | Error::Superseded | Error::Changed(_) => RefusalKind::Unavailable,
+        Error::Disk(_) | Error::Empty | Error::NoSuchRevision(_) => RefusalKind::Invalid,
+    };
+    let hint = match &error {
+        Error::NoSuchRevision(_) => "`zester publish --history` shows those that are".to_string(),
+        _ => String::new(),
+    };
+    Refusal { hint, ..Refusal::new(kind, error.to_string()) }
 }
