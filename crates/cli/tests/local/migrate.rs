@@ -64,7 +64,12 @@ fn s56_a_tree_that_is_ready_ends_with_0_and_what_is_no_tree_is_said() {
 }
 
 /// A file for each row that a file can be seen to meet, and the place.
-const DIFFERING: [(&str, &str, &str); 18] = [
+const DIFFERING: [(&str, &str, &str); 19] = [
+    (
+        "clean_filled",
+        "a:\n  file.directory:\n    - name: /a\n    - clean: True\n    - require: [b]\nb:\n  file.recurse:\n    - name: /a\n    - source: salt://x\n",
+        "2:3",
+    ),
     (
         "context_keys",
         "a:\n  file.managed:\n    - name: /a\n    - contents: ''\n    - template: jinja\n    - port: 80\n",
