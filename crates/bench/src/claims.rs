@@ -28,7 +28,7 @@ struct Bench<'a> {
     report: Report,
 }
 
-/// `only`: `reactor` for the claims about events, `sustained` for the minute of reactions among them, `kinds` for the cost of each kind, `packages`, `new-files`; else all.
+/// `only`: `no-op` for runs that find nothing to do, `reactor` for the claims about events, `sustained` for the minute of reactions among them, `kinds` for the cost of each kind, `packages`, `new-files`; else all.
 /// `before`: the binary of another version, beside which new files are measured.
 pub fn run(zester: &Path, out: &Path, only: Option<&str>, before: Option<&str>) -> Result<(), String> {
     let zester = zester
@@ -43,13 +43,17 @@ pub fn run(zester: &Path, out: &Path, only: Option<&str>, before: Option<&str>) 
         Bench { zester: &zester, before, me, scratch: scratch.path().to_path_buf(), report: Report::new() };
     match only {
         None => bench.all()?,
+        Some("no-op") => {
+            bench.unchanged_files()?;
+            bench.dry_run()?;
+        }
         Some("new-files") => bench.new_files()?,
         Some("reactor") => fleet::reactor(&zester, scratch.path(), &mut bench.report)?,
         Some("sustained") => fleet::sustained(&zester, scratch.path(), &mut bench.report)?,
         Some("packages") => packages::claims(&zester, scratch.path(), &mut bench.report)?,
         Some("kinds") => kinds::claims(&zester, scratch.path(), &mut bench.report)?,
         Some(other) => {
-            let known = "`kinds`, `new-files`, `packages`, `reactor` and `sustained`";
+            let known = "`kinds`, `new-files`, `no-op`, `packages`, `reactor` and `sustained`";
             return Err(format!("--only {other}: there are {known}"));
         }
     }
