@@ -7,3 +7,4 @@ pub mod push;
 pub mod revoker;
 pub mod roles;
 pub mod tls;
+pub mod trusted;

@@ -194,6 +194,10 @@ pub const ENROLL_TRIES_MAX: u32 = 5;
 pub const SIGHTINGS_WAITING: usize = 1_024;
 /// How soon the server is told again of keys that it could not be told of.
 pub const REVOKE_AGAIN: Duration = Duration::from_secs(10);
+/// How often a master finds out whether the server would still listen, where nobody was ended meanwhile.
+pub const REVOKE_LOOK: Duration = Duration::from_secs(60);
+/// How long an operator's answer waits for the server to know. Less than the operator waits for it.
+pub const REVOKE_WAIT: Duration = Duration::from_secs(3);
 
 /// How often a lease is looked at that is kept by a task of its own.
 pub const LEASE_LOOK: Duration = Duration::from_millis(500);

@@ -3,22 +3,22 @@
 use std::time::Duration;
 use zester_bus::{Bus, Bytes};
 use zester_identity::PublicKey;
-use zester_identity::jwt::{self, Claims};
+use zester_identity::jwt::{self, Verified};
 
 /// Where a server takes new accounts.
 const UPDATE: &str = "$SYS.REQ.CLAIMS.UPDATE";
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
-/// The account as the server has it.
-pub async fn lookup(system: &dyn Bus, account: &PublicKey) -> Result<Claims, String> {
+/// The account as the server has it, which may be of somebody whom it does not believe.
+pub async fn lookup(system: &dyn Bus, account: &PublicKey) -> Result<Verified, String> {
     let subject = format!("$SYS.REQ.ACCOUNT.{account}.CLAIMS.LOOKUP");
     let answer =
         system.request(&subject, Bytes::new(), ANSWER_WAIT).await.map_err(|error| error.to_string())?;
     let text = String::from_utf8(answer.payload.to_vec()).unwrap_or_default();
-    let claims =
+    let found =
         jwt::verify(text.trim()).map_err(|bad| format!("the server has no account {account}: {bad}"))?;
-    match claims.claims.subject == *account {
-        true => Ok(claims.claims),
+    match found.claims.subject == *account {
+        true => Ok(found),
         false => Err(format!("the server shows another account than {account}")),
     }
 }

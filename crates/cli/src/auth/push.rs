@@ -34,7 +34,7 @@ pub async fn push(directory: &Directory, connect: &Connect, app: &App) -> Result
     let system = nats::connect(options).await.map_err(told)?;
     // Masters may have had it keep out peels that this directory does not know.
     let peels = fleet.account_of_peels().map_err(|bad| Failure::usage(bad.to_string()))?;
-    fleet.join_revoked(&claims::lookup(&system, &peels).await.map_err(Failure::usage)?);
+    fleet.join_revoked(&claims::lookup(&system, &peels).await.map_err(Failure::usage)?.claims);
     directory.keep_fleet(&fleet)?;
     let jwts = fleet.server_jwts(&operator, now()).map_err(failure)?;
     for (key, jwt) in &jwts.accounts {

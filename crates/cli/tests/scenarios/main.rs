@@ -29,6 +29,7 @@ mod reactor_examples;
 mod reactor_kills;
 mod reactor_unread;
 mod remade;
+mod revoker;
 mod roles;
 mod rotation;
 mod schedule;

@@ -49,12 +49,17 @@ async fn decided(
             format!("{peel} is approved; it gets its credentials when it asks again")
         }
         EnrollmentStatus::Rejected => format!("{peel} is rejected"),
-        EnrollmentStatus::Revoked if core.enrollments.ends_connections() => {
-            format!("{peel} is revoked: nothing it says counts, and the server ends its connection")
-        }
-        EnrollmentStatus::Revoked => format!(
-            "{peel} is revoked: nothing it says counts, and it gets no new credentials; its connection stays until they end: this master has no --revoker; end it with `zester enroll revoke {peel} --dir KEYS`"
-        ),
+        EnrollmentStatus::Revoked => match core.enrollments.is_kept_out(core.link.now()).await {
+            Some(Ok(())) => {
+                format!("{peel} is revoked: nothing it says counts, and the server ends its connection")
+            }
+            Some(Err(why)) => format!(
+                "{peel} is revoked: nothing it says counts, and it gets no new credentials; but the server was not told, and its connection stays until it is: {why}; or end it now with `zester enroll revoke {peel} --dir KEYS`"
+            ),
+            None => format!(
+                "{peel} is revoked: nothing it says counts, and it gets no new credentials; its connection stays until they end: this master has no --revoker; end it with `zester enroll revoke {peel} --dir KEYS`"
+            ),
+        },
         other => format!("{peel} is {}", other.as_str()),
     })
 }

@@ -2,12 +2,12 @@
 //! which keys were ended.
 
 use super::decide::{numbered, read};
+use super::revoke::Telling;
 use super::standing::put_right;
 use crate::core::Core;
 use crate::limits::{BUS_PAUSE, JOIN_TOKEN_KEPT, RELIST, SIGHTINGS_WAITING, WATCH_AHEAD};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -35,24 +35,33 @@ pub struct Enrollments {
     sightings: mpsc::Sender<(PeelId, String)>,
     /// Somebody was ended.
     pub(super) ended: Notify,
-    ends_connections: AtomicBool,
+    /// None: this master may not have a server end a connection.
+    telling: Option<Telling>,
 }
 
 impl Enrollments {
     pub fn new(ends_connections: bool) -> (Arc<Enrollments>, mpsc::Receiver<(PeelId, String)>) {
         let (sightings, seen) = mpsc::channel(SIGHTINGS_WAITING);
-        let ends_connections = AtomicBool::new(ends_connections);
+        let telling = ends_connections.then(Telling::new);
         let known = Mutex::default();
-        (Arc::new(Enrollments { known, sightings, ended: Notify::new(), ends_connections }), seen)
+        (Arc::new(Enrollments { known, sightings, ended: Notify::new(), telling }), seen)
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this master can have a server end a connection.
-    pub fn ends_connections(&self) -> bool {
-        self.ends_connections.load(Ordering::Relaxed)
+    /// Whether the server keeps out everybody who was ended: waits a moment for that. None: this master may not tell it.
+    pub async fn is_kept_out(&self, now: UnixMillis) -> Option<Result<(), String>> {
+        let keys = self.ended_keys(now).len();
+        Some(self.telling.as_ref()?.knows(keys).await)
+    }
+
+    /// The server was told of so many keys, or could not be.
+    pub(super) fn server_told(&self, keys: usize, failed: Option<String>) {
+        if let Some(telling) = &self.telling {
+            telling.note(keys, failed);
+        }
     }
 
     /// Takes a record as it is now.
