@@ -6,5 +6,6 @@ pub mod operators;
 pub mod push;
 pub mod revoker;
 pub mod roles;
+pub mod system;
 pub mod tls;
 pub mod trusted;

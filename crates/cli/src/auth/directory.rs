@@ -179,7 +179,12 @@ impl Directory {
                 self.path(&file).display()
             )));
         }
-        seed(&self.path(&file), &String::from_utf8(self.read(&file)?).unwrap_or_default())
+        self.key(&file)
+    }
+
+    /// The key in a file of it.
+    pub fn key(&self, file: &str) -> Result<KeyPair, Failure> {
+        seed(&self.path(file), &String::from_utf8(self.read(file)?).unwrap_or_default())
     }
 
     /// What others than their owner could read.

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 use zester_bus::{Bus, Bytes};
-use zester_identity::{PublicKey, jwt};
+use zester_identity::PublicKey;
+use zester_identity::jwt::{self, BadJwt};
 
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
@@ -51,10 +52,15 @@ fn signers(answer: &serde_json::Value) -> Result<(String, BTreeSet<String>), Str
     let mut keys = BTreeSet::new();
     for operator in operators {
         let text = operator.as_str().unwrap_or_default();
-        let claims = jwt::verify(text).map_err(|bad| format!("the operator of {name}: {bad}"))?.claims;
-        keys.insert(claims.subject.to_string());
-        let named = claims.nats.get("signing_keys").and_then(serde_json::Value::as_array);
-        keys.extend(named.into_iter().flatten().filter_map(|key| key.as_str().map(String::from)));
+        keys.extend(keys_of(text).map_err(|bad| format!("the operator of {name}: {bad}"))?);
     }
     Ok((name, keys))
+}
+
+/// The keys whose accounts count where an operator is trusted: its own, and those that it names.
+pub fn keys_of(operator: &str) -> Result<BTreeSet<String>, BadJwt> {
+    let claims = jwt::verify(operator)?.claims;
+    let named = claims.nats.get("signing_keys").and_then(serde_json::Value::as_array);
+    let named = named.into_iter().flatten().filter_map(|key| key.as_str().map(String::from));
+    Ok(named.chain([claims.subject.to_string()]).collect())
 }

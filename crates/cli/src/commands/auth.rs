@@ -3,7 +3,7 @@
 use crate::answer::{self, Answer, Failure};
 use crate::app::App;
 use crate::auth::directory::{self, Directory, SECRETS, failure, new_key, now, random};
-use crate::auth::{operators, push, revoker, roles, tls};
+use crate::auth::{operators, push, revoker, roles, system, tls};
 use crate::connection::Connect;
 use crate::exit::Exit;
 use serde_json::{Value as Json, json};
@@ -133,6 +133,9 @@ pub struct Rotate {
     /// The key before was stolen: it ends at once, and so does everything that it signed
     #[arg(long, conflicts_with = "overlap")]
     pub stolen: bool,
+    /// Of `revoker`: the key before is given up, once all who use it have the new one
+    #[arg(long, conflicts_with_all = ["overlap", "stolen"])]
+    pub end: bool,
     #[command(flatten)]
     pub place: Where,
 }
@@ -402,22 +405,14 @@ fn rotate(args: &Rotate) -> answer::Result {
     if !args.hosts.is_empty() {
         return Err(Failure::usage("--host is for the certificates of `server` and `door`"));
     }
+    if args.end && (role.is_some() || args.name != "revoker") {
+        return Err(Failure::usage("--end is for `revoker`: other keys end by themselves"));
+    }
     let what = match (args.name.as_str(), role) {
         ("sys", None) => {
-            let path = directory.path("creds/sys.creds");
-            let before = directory::read_secret(&path)?;
-            let before = zester_identity::Credentials::parse(&before);
-            let before = before.map_err(|bad| Failure::usage(format!("{}: {bad}", path.display())))?;
-            if let Some(before) = before {
-                fleet.replace_system_user(before.pair.public(), at);
-            }
-            let made = authority::system_user(new_key(KeyKind::User)?, &directory.secret("system")?, at);
-            let (_, signed) = directory.roster(&fleet)?;
             let issuer = directory.secret("issuer")?;
             let revoker = directory.has_secret("revoker").then(|| directory.secret("revoker")).transpose()?;
-            // First: once its credentials are written over, nobody knows whom to keep out.
-            directory.keep_fleet(&fleet)?;
-            let path = keep_credentials(&directory, &fleet, made, &signed)?;
+            let path = system::replace(&directory, &mut fleet)?;
             directory.keep_for_masters(&fleet, &issuer, revoker.as_ref())?;
             let text = format!(
                 "{} is new; the one before is let in until `zester auth push`\ngive revoker/ to the masters that revoke\n",
@@ -426,7 +421,12 @@ fn rotate(args: &Rotate) -> answer::Result {
             return done(json!({ "name": args.name, "file": path }), text);
         }
         ("revoker", None) => {
-            let done_so = revoker::rotate(&directory, args.stolen)?;
+            let step = match (args.stolen, args.end) {
+                (true, _) => revoker::Step::Stolen,
+                (_, true) => revoker::Step::End,
+                _ => revoker::Step::Begin,
+            };
+            let done_so = revoker::rotate(&directory, step)?;
             return done(json!({ "name": args.name, "file": done_so.file }), done_so.text);
         }
         ("issuer", None) => {
@@ -547,6 +547,7 @@ fn lint(directory: &Directory) -> answer::Result {
     if fleet.has_operators_in_core() {
         problems.push(operators::problem(&roster));
     }
+    problems.extend(revoker::problems(directory, &fleet)?);
     let named = [
         Some(&fleet.operator),
         Some(&fleet.core),

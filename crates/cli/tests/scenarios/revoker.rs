@@ -2,6 +2,7 @@
 
 use crate::daemon::PATIENCE;
 use crate::shell::Shell;
+use serde_json::Value;
 use zester_rule::rule;
 use zester_testkit::wait_for;
 
@@ -42,7 +43,7 @@ fn restart_server(shell: &mut Shell) {
 fn i15_a_master_with_a_key_that_counts_no_more_locks_nobody_out() {
     let mut shell = fleet();
     shell.succeeds("zester auth rotate revoker --dir keys");
-    shell.succeeds("zester auth rotate revoker --dir keys");
+    shell.succeeds("zester auth rotate revoker --end --dir keys");
     shell.succeeds("zester auth push --dir keys");
     restart_server(&mut shell);
     shell.succeeds("zester web-02 test.ping --timeout 10s");
@@ -61,4 +62,79 @@ fn i15_a_master_with_a_key_that_counts_no_more_locks_nobody_out() {
     wait_for("the server is told", PATIENCE, || {
         shell.log(master).contains("the server keeps out who was revoked").then_some(())
     });
+}
+
+/// Whoever has the directory of a master that revokes has the credentials of the system user besides.
+#[test]
+#[rule("I-15", "I-5")]
+fn i15_after_a_theft_the_system_user_is_out_too() {
+    let mut shell = fleet();
+    let told = shell.succeeds("zester auth rotate revoker --stolen --dir keys");
+    let words = ["`zester auth push`", "nats-server.conf", "`zester auth push` again", "give revoker/"];
+    let places: Vec<Option<usize>> = words.iter().map(|words| told.find(words)).collect();
+    assert!(places.is_sorted() && places[0].is_some(), "{told}");
+    shell.succeeds("zester auth push --dir keys");
+    restart_server(&mut shell);
+    shell.succeeds("zester auth push --dir keys");
+    // With what was stolen nobody talks to the server itself.
+    std::fs::copy(shell.path("own-revoker/sys.creds"), shell.path("keys/creds/sys.creds")).unwrap();
+    let refused = shell.run("zester auth push --dir keys");
+    assert!(!refused.status.success(), "{}", String::from_utf8_lossy(&refused.stdout));
+}
+
+#[test]
+#[rule("I-15")]
+fn i15_a_rotation_that_ended_half_way_goes_on_when_it_is_repeated_and_never_further() {
+    let shell = Shell::new();
+    shell.succeeds("zester auth init --dir keys --host localhost");
+    let keys = |shell: &Shell| {
+        let fleet = std::fs::read_to_string(shell.path("keys/fleet.json")).unwrap();
+        let fleet: Value = serde_json::from_str(&fleet).unwrap();
+        (fleet["revoker"].clone(), fleet["former_revoker"].clone())
+    };
+    let said = |line: &str| {
+        let output = shell.run(line);
+        let said = [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said).into_owned());
+        (output.status.success(), said.concat())
+    };
+    let (first, none) = keys(&shell);
+    assert!(none.is_null());
+    let (ok, words) = said("zester auth rotate revoker --end --dir keys");
+    assert!(!ok && words.contains("zester auth rotate revoker"), "{words}");
+    // The configuration cannot be written: what is written beside it is a directory.
+    let in_the_way = shell.path("keys/nats-server.conf.new");
+    std::fs::create_dir(&in_the_way).unwrap();
+    let (ok, words) = said("zester auth rotate revoker --dir keys");
+    assert!(!ok, "{words}");
+    let (second, former) = keys(&shell);
+    assert!(former == first && second != first);
+    let (ok, words) = said("zester auth lint --dir keys");
+    assert!(!ok && words.contains("nats-server.conf names other keys"), "{words}");
+    assert!(words.contains("--end"), "{words}");
+    // Neither a repetition nor the end gives the key up that all servers believe alone.
+    let (ok, words) = said("zester auth rotate revoker --end --dir keys");
+    assert!(!ok && words.contains("does not name the new key yet"), "{words}");
+    assert!(!said("zester auth rotate revoker --dir keys").0);
+    std::fs::remove_dir(&in_the_way).unwrap();
+    let (ok, words) = said("zester auth rotate revoker --dir keys");
+    assert!(ok && words.contains("the key before counts as well"), "{words}");
+    assert_eq!(keys(&shell), (second.clone(), first.clone()));
+    let (ok, words) = said("zester auth lint --dir keys");
+    assert!(!ok && !words.contains("nats-server.conf"), "{words}");
+    // The end can be repeated in the same way.
+    std::fs::create_dir(&in_the_way).unwrap();
+    assert!(!said("zester auth rotate revoker --end --dir keys").0);
+    assert_eq!(keys(&shell), (second.clone(), first));
+    std::fs::remove_dir(&in_the_way).unwrap();
+    let (ok, words) = said("zester auth rotate revoker --end --dir keys");
+    assert!(ok && words.contains("is given up"), "{words}");
+    assert_eq!(keys(&shell), (second, Value::Null));
+    assert!(said("zester auth lint --dir keys").1.contains("nothing is wrong"));
+    // A fleet that had none before gets its first one, and no other counts as well.
+    let text = std::fs::read_to_string(shell.path("keys/fleet.json")).unwrap();
+    let mut fleet: Value = serde_json::from_str(&text).unwrap();
+    fleet["revoker"] = Value::Null;
+    std::fs::write(shell.path("keys/fleet.json"), fleet.to_string()).unwrap();
+    let (ok, words) = said("zester auth rotate revoker --dir keys");
+    assert!(ok && words.contains("the first of this fleet") && !words.contains("counts as well"), "{words}");
 }

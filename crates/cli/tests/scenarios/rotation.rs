@@ -284,7 +284,7 @@ fn i15_the_key_that_masters_revoke_with_gets_a_successor_while_a_job_runs() {
     let master = shell.background.len() - 1;
     ready(&shell, master);
     // The key before is given up; what it signed is signed anew before the server stops believing it.
-    let told = shell.succeeds("zester auth rotate revoker --dir keys");
+    let told = shell.succeeds("zester auth rotate revoker --end --dir keys");
     assert!(told.contains("is given up"), "{told}");
     shell.succeeds("zester auth push --dir keys");
     restart(&mut shell);
