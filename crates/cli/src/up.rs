@@ -130,7 +130,7 @@ impl Fleet {
             false => server::Entry::Token,
             true => {
                 let keys = secure::keys(&place)?;
-                let config = secure::server_config(&keys, &place)?;
+                let config = secure::server_config(&keys, &place, app)?;
                 self.keys = Some(keys);
                 server::Entry::Credentials(config)
             }

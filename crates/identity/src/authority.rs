@@ -53,6 +53,9 @@ pub struct Fleet {
     #[serde(default)]
     pub operators: Option<String>,
     pub system: String,
+    /// Operators who were moved there, until the fleet was told: their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moved: Vec<String>,
     /// Public keys that may issue peels, the newest last.
     pub issuers: Vec<String>,
     /// The public key that signs accounts for masters that revoke by themselves.
@@ -163,6 +166,7 @@ impl Fleet {
             peels: secrets.peels.public().to_string(),
             operators: Some(secrets.operators.public().to_string()),
             system: secrets.system.public().to_string(),
+            moved: Vec::new(),
             issuers: vec![secrets.issuer.public().to_string()],
             revoker: Some(secrets.revoker.public().to_string()),
             former_revoker: None,
@@ -293,6 +297,7 @@ impl Fleet {
         for key in before {
             self.keep_out(&key, now);
         }
+        self.moved.push(name.to_string());
         Ok(made)
     }
 

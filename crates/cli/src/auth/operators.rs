@@ -7,6 +7,7 @@ use crate::app::App;
 use crate::commands::auth::keep_credentials;
 use std::path::PathBuf;
 use std::time::Duration;
+use zester_identity::authority::Fleet;
 use zester_identity::limits::REKEY_OVERLAP;
 use zester_identity::{Credentials, KeyKind, accounts, authority, jwt};
 use zester_wire::{Member, MemberRole, Roster};
@@ -17,12 +18,13 @@ pub type Moved = (String, PathBuf);
 /// What their keys in CORE signed counts for so long yet: until it has come.
 const OVERLAP: Duration = REKEY_OVERLAP;
 
-/// Makes the account where there is none, and moves every operator with roles there. Done again it changes nothing; stopped half-way
-/// it begins anew, because the list of keys is written last.
+/// Makes the account where there is none, and moves every operator with roles there. Done again it changes nothing, and names who was
+/// moved until [`told`]; stopped half-way it begins anew, because the list of keys is written last.
 pub fn settle(directory: &Directory) -> Result<Vec<Moved>, Failure> {
     let mut fleet = directory.fleet()?;
     if !fleet.has_operators_in_core() {
-        return Ok(Vec::new());
+        let path = |name: &String| directory.path(&format!("creds/{name}.creds"));
+        return Ok(fleet.moved.iter().map(|name| (name.clone(), path(name))).collect());
     }
     let (mut roster, _) = directory.roster(&fleet)?;
     let names = authority::operators_in(&roster);
@@ -49,6 +51,15 @@ pub fn settle(directory: &Directory) -> Result<Vec<Moved>, Failure> {
     Ok(moved)
 }
 
+/// Takes note that the fleet knows, and that whoever moved them was told of them.
+pub fn told(directory: &Directory) -> Result<(), Failure> {
+    let mut fleet = directory.fleet()?;
+    match std::mem::take(&mut fleet.moved).is_empty() {
+        true => Ok(()),
+        false => directory.keep_fleet(&fleet),
+    }
+}
+
 /// Tells of those who were moved: what they have is let in no more.
 pub fn tell(moved: &[Moved], app: &App) {
     for (name, path) in moved {
@@ -59,8 +70,18 @@ pub fn tell(moved: &[Moved], app: &App) {
     }
 }
 
-/// What `zester auth lint` says of a fleet that has no such account yet.
-pub fn problem(roster: &Roster) -> String {
+/// What `zester auth lint` says of a fleet that has no such account yet, or does not know of it.
+pub fn problems(fleet: &Fleet, roster: &Roster) -> Vec<String> {
+    let unknown = |name: &String| {
+        format!(
+            "{name} was moved to an account of its own, and the fleet was not told: `zester auth push`, and give {name} the new creds/{name}.creds"
+        )
+    };
+    let in_core = fleet.has_operators_in_core().then(|| in_core(roster));
+    in_core.into_iter().chain(fleet.moved.iter().map(unknown)).collect()
+}
+
+fn in_core(roster: &Roster) -> String {
     let names: Vec<String> = authority::operators_in(roster).into_iter().collect();
     let who = match names.is_empty() {
         true => "operators with roles would have".to_string(),

@@ -14,7 +14,7 @@ use zester_wire::{Bucket, Key, Notice, Subject, Token, VERSION};
 pub struct Pushed {
     pub accounts: usize,
     pub serial: u64,
-    /// Operators who got an account of their own just now, and their new credentials.
+    /// Operators who got an account of their own, and their new credentials.
     pub moved: Vec<Moved>,
 }
 
@@ -51,5 +51,6 @@ pub async fn push(directory: &Directory, connect: &Connect, app: &App) -> Result
     let sent = link.publish(&Subject::Notify { what }, &notice).await;
     sent.map_err(|error| Failure::usage(error.to_string()))?;
     let _closed = bus.close().await;
+    operators::told(directory)?;
     Ok(Pushed { accounts: jwts.accounts.len(), serial: roster.serial, moved })
 }

@@ -243,8 +243,6 @@ pub fn make(args: &Init) -> Result<Directory, Failure> {
 
 /// The configuration of the server that goes with the keys.
 pub fn server_config(directory: &Directory, places: &ServerPlaces<'_>) -> Result<String, Failure> {
-    // A `zester up --secure` may have keys of an earlier release.
-    operators::settle(directory)?;
     let fleet = directory.fleet()?;
     let jwts = fleet.server_jwts(&directory.secret("operator")?, now()).map_err(failure)?;
     Ok(jwts.server_config(&fleet.system, places))
@@ -544,9 +542,7 @@ fn lint(directory: &Directory) -> answer::Result {
     for path in directory.readable_by_others() {
         problems.push(format!("{} can be read by others: chmod 600 it", path.display()));
     }
-    if fleet.has_operators_in_core() {
-        problems.push(operators::problem(&roster));
-    }
+    problems.extend(operators::problems(&fleet, &roster));
     problems.extend(revoker::problems(directory, &fleet)?);
     let named = [
         Some(&fleet.operator),

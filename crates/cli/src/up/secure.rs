@@ -2,7 +2,9 @@
 
 use super::server::{ANY_PORT, says_its_port};
 use crate::answer::Failure;
+use crate::app::App;
 use crate::auth::directory::Directory;
+use crate::auth::operators;
 use crate::commands::auth::{self, Init, Where};
 use crate::daemon::master::door;
 use crate::fleet::watching::client_failure;
@@ -69,13 +71,17 @@ pub fn door_words(keys: &Directory) -> Result<Vec<String>, Failure> {
     Ok(["--listen", "0", "--door", &door, "--revoker", &revoker].map(String::from).to_vec())
 }
 
-pub fn server_config(keys: &Directory, place: &Path) -> Result<String, Failure> {
+/// Keys of an earlier release are brought up to date, and what is to be done by hand is told: the server knows it from the start.
+pub fn server_config(keys: &Directory, place: &Path, app: &App) -> Result<String, Failure> {
+    operators::tell(&operators::settle(keys)?, app);
     let store = place.join("nats-store");
     let (store, resolver) = (store.display().to_string(), store.join("accounts").display().to_string());
     let more = says_its_port(place);
     let places =
         ServerPlaces { listen: ANY_PORT, store: &store, resolver: &resolver, tls: None, more: &more };
-    auth::server_config(keys, &places)
+    let config = auth::server_config(keys, &places)?;
+    operators::told(keys)?;
+    Ok(config)
 }
 
 /// Connects as the admin of the fleet.

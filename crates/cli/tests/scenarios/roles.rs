@@ -238,6 +238,11 @@ fn i14_a_fleet_of_an_earlier_release_gets_its_operators_out_of_core() {
     );
     shell.succeeds("zester web-01 test.ping --timeout 10s --creds old.creds");
     std::fs::rename(shell.path("core.nk"), shell.path("keys/keys/core.nk")).unwrap();
+    // One that reaches no server has moved bob, and what is left to do is said again until it is done.
+    let nowhere = shell.run("zester auth push --dir keys --nats tls://localhost:1");
+    assert!(!nowhere.status.success() && said(&nowhere).contains("give bob"), "{}", said(&nowhere));
+    let lint = shell.run("zester auth lint --dir keys");
+    assert!(!lint.status.success() && said(&lint).contains("give bob"), "{}", said(&lint));
     let told = shell.run("zester auth push --dir keys");
     assert!(
         told.status.success() && said(&told).contains("give bob the new keys/creds/bob.creds"),
@@ -263,4 +268,27 @@ fn i14_a_fleet_of_an_earlier_release_gets_its_operators_out_of_core() {
     let again = shell.run("zester auth push --dir keys");
     assert!(again.status.success() && !said(&again).contains("give bob"), "{}", said(&again));
     shell.succeeds("zester web-01 test.ping --timeout 10s --creds keys/creds/bob.creds");
+}
+
+#[test]
+#[rule("I-14")]
+fn i14_a_secure_fleet_of_one_machine_says_whom_it_moved_out_of_core() {
+    let mut shell = Shell::new();
+    std::fs::write(shell.path("roles.yaml"), READERS).unwrap();
+    std::fs::create_dir(shell.path("fleet")).unwrap();
+    std::os::unix::fs::symlink("fleet/auth", shell.path("keys")).unwrap();
+    shell.follow(
+        "zester auth init --dir fleet/auth --host 127.0.0.1\n\
+         zester auth roles roles.yaml --dir keys --no-push\n\
+         zester auth admin bob --role readers --dir keys",
+    );
+    earlier(&shell, "bob");
+    shell.begins("zester up --secure --data-dir fleet --peels 1 --name moved");
+    wait_for("what is to be done for bob", PATIENCE, || {
+        let log = shell.log(0);
+        let is_said = log.contains("give bob the new");
+        assert!(is_said || !log.contains("is up"), "{log}");
+        is_said.then_some(())
+    });
+    shell.stop(0);
 }

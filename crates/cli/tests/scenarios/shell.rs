@@ -1,6 +1,8 @@
 //! Lines of a shell as a document says them, run in a directory of their own.
 
 use crate::daemon::PATIENCE;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -67,6 +69,13 @@ impl Shell {
         let mut command = self.command(line);
         command.stdout(log.try_clone().unwrap()).stderr(log);
         self.background.push(command.spawn().unwrap());
+    }
+
+    /// Ends what runs in the background as a terminal would, and waits for that.
+    pub fn stop(&mut self, number: usize) {
+        let child = &mut self.background[number];
+        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
+        wait_for("the end of a daemon", PATIENCE, || child.try_wait().unwrap());
     }
 
     pub fn log(&self, number: usize) -> String {
