@@ -1,12 +1,16 @@
 //! The key that masters revoke with, while and after it is replaced (I-5, I-15).
 
 use crate::daemon::PATIENCE;
+use crate::forgeries::{credentials, join as join_bus};
 use crate::shell::Shell;
 use serde_json::Value;
+use zester_identity::{KeyKind, KeyPair, authority, jwt};
+use zester_link::{Clock, SystemClock};
 use zester_rule::rule;
 use zester_testkit::wait_for;
 
 const SERVER: usize = 0;
+const MASTER: usize = 1;
 
 /// A server, a master that revokes with its own copy of the directory, one peel by hand, and one that enrolled.
 fn fleet() -> Shell {
@@ -17,7 +21,7 @@ fn fleet() -> Shell {
          nats-server -c keys/nats-server.conf &\n\
          zester auth issue web-01 --dir keys\n\
          export ZESTER_NATS_URL=tls://localhost:4222 ZESTER_CA=keys/tls/ca.pem\n\
-         zester master run --creds keys/creds/master.creds --data-dir master --listen 127.0.0.1:4443 --door keys/door --revoker own-revoker &\n\
+         zester master run --creds keys/creds/master.creds --data-dir master --listen 127.0.0.1:4443 --door keys/door --revoker own-revoker --health 0 &\n\
          zester peel run --id web-01 --creds keys/creds/web-01.creds --data-dir web-01 &\n\
          export ZESTER_CREDS=keys/creds/admin.creds\n\
          zester web-01 test.ping --timeout 10s",
@@ -50,17 +54,51 @@ fn i15_a_master_with_a_key_that_counts_no_more_locks_nobody_out() {
     let told = shell.succeeds("zester enroll revoke web-02");
     assert!(told.contains("the server was not told"), "{told}");
     assert!(told.contains("revoker/") && !told.contains("the server ends its connection"), "{told}");
+    assert!(
+        shell.health(MASTER, "/readyz").contains("revoker: degraded"),
+        "{}",
+        shell.health(MASTER, "/readyz")
+    );
     // What the server kept is what it believes: a peel gets in after it was restarted.
     restart_server(&mut shell);
     shell.succeeds("zester web-01 test.ping --timeout 10s");
     // With the key that counts the same master ends what it could not.
     assert!(shell.command("cp -a keys/revoker/. own-revoker").status().unwrap().success());
-    shell.background[1].kill().unwrap();
-    shell.background[1].wait().unwrap();
+    shell.background[MASTER].kill().unwrap();
+    shell.background[MASTER].wait().unwrap();
     shell.begins("zester master run --creds keys/creds/master.creds --data-dir master --revoker own-revoker");
     let master = shell.background.len() - 1;
     wait_for("the server is told", PATIENCE, || {
         shell.log(master).contains("the server keeps out who was revoked").then_some(())
+    });
+}
+
+/// What a master signs is believed, also what somebody else wrote into it.
+#[test]
+#[rule("I-5", "I-8")]
+fn i5_a_master_makes_no_account_its_own_that_the_server_does_not_believe() {
+    let shell = fleet();
+    let fleet: Value =
+        serde_json::from_str(&std::fs::read_to_string(shell.path("keys/fleet.json")).unwrap()).unwrap();
+    let kept = shell.path(&format!("keys/nats/accounts/{}.jwt", fleet["peels"].as_str().unwrap()));
+    let account = jwt::verify(&std::fs::read_to_string(&kept).unwrap()).unwrap().claims;
+    let stranger = KeyPair::new(KeyKind::Operator, [7; 32]).unwrap();
+    let victim = credentials(&shell, "web-01").pair.public().clone();
+    let (forged, _) = authority::with_revoked(&account, &[victim], &stranger, SystemClock.wall()).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let system = join_bus(&shell, &credentials(&shell, "sys")).await;
+        system.request("$SYS.REQ.CLAIMS.UPDATE", forged.clone().into()).await.unwrap();
+    });
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), forged, "the server keeps it");
+    let told = shell.succeeds("zester enroll revoke web-02");
+    assert!(told.contains("the server was not told") && told.contains("`zester auth push`"), "{told}");
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), forged);
+    shell.succeeds("zester web-01 test.ping --timeout 10s");
+    // Once it keeps one that it believes it is told of whom it was not.
+    shell.succeeds("zester auth push --dir keys");
+    wait_for("the server is told", PATIENCE, || {
+        shell.log(MASTER).contains("the server keeps out who was revoked").then_some(())
     });
 }
 

@@ -180,11 +180,17 @@ impl Shell {
 
     /// Where a daemon that was begun with `--health 0` tells how it is, and what it tells there.
     pub fn metrics(&self, number: usize) -> String {
+        self.health(number, "/metrics")
+    }
+
+    /// The same at another path.
+    pub fn health(&self, number: usize, path: &str) -> String {
         let log = self.log(number);
         let Some((_, rest)) = log.split_once("health is served address=") else { return String::new() };
         let address = rest.split_whitespace().next().unwrap();
         let Ok(mut stream) = std::net::TcpStream::connect(address) else { return String::new() };
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let asked = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+        stream.write_all(asked.as_bytes()).unwrap();
         let mut text = String::new();
         let _read = stream.read_to_string(&mut text);
         text
