@@ -3,6 +3,7 @@
 use super::claims;
 use super::directory::{Directory, failure, now};
 use super::operators::{self, Moved};
+use super::trusted::Servers;
 use crate::answer::Failure;
 use crate::app::App;
 use crate::connection::Connect;
@@ -34,7 +35,15 @@ pub async fn push(directory: &Directory, connect: &Connect, app: &App) -> Result
     let system = nats::connect(options).await.map_err(told)?;
     // Masters may have had it keep out peels that this directory does not know.
     let peels = fleet.account_of_peels().map_err(|bad| Failure::usage(bad.to_string()))?;
-    fleet.join_revoked(&claims::lookup(&system, &peels).await.map_err(Failure::usage)?.claims);
+    let servers = Servers::ask(&system).await.map_err(Failure::usage)?;
+    let there = claims::lookup(&system, &peels).await.map_err(Failure::usage)?;
+    match servers.doubting(&there.issuer) {
+        None => fleet.join_revoked(&there.claims),
+        // Anybody who talks to the server itself may have written it.
+        Some(server) => app.output.notice(&format!(
+            "{server} kept an account of peels that it does not believe; another is laid over it, and who was to be kept out by that one alone is not: masters that revoke tell the server again of theirs, of others `zester enroll revoke NAME --dir`"
+        )),
+    }
     directory.keep_fleet(&fleet)?;
     let jwts = fleet.server_jwts(&operator, now()).map_err(failure)?;
     for (key, jwt) in &jwts.accounts {

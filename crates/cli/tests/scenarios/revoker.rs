@@ -84,7 +84,9 @@ fn i5_a_master_makes_no_account_its_own_that_the_server_does_not_believe() {
     let account = jwt::verify(&std::fs::read_to_string(&kept).unwrap()).unwrap().claims;
     let stranger = KeyPair::new(KeyKind::Operator, [7; 32]).unwrap();
     let victim = credentials(&shell, "web-01").pair.public().clone();
-    let (forged, _) = authority::with_revoked(&account, &[victim], &stranger, SystemClock.wall()).unwrap();
+    let (forged, _) =
+        authority::with_revoked(&account, std::slice::from_ref(&victim), &stranger, SystemClock.wall())
+            .unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let system = join_bus(&shell, &credentials(&shell, "sys")).await;
@@ -100,6 +102,10 @@ fn i5_a_master_makes_no_account_its_own_that_the_server_does_not_believe() {
     wait_for("the server is told", PATIENCE, || {
         shell.log(MASTER).contains("the server keeps out who was revoked").then_some(())
     });
+    // Whom the stranger wanted out stays in.
+    let fleet = std::fs::read_to_string(shell.path("keys/fleet.json")).unwrap();
+    assert!(!fleet.contains(&format!("{:?}: 1", victim.as_str())), "{fleet}");
+    shell.succeeds("zester web-01 test.ping --timeout 10s");
 }
 
 /// Whoever has the directory of a master that revokes has the credentials of the system user besides.
