@@ -15,7 +15,7 @@ const LINE: &str = "operator: ";
 
 /// What is to become of the key before.
 #[derive(Copy, Clone)]
-pub enum Step {
+pub enum Stage {
     /// It counts beside its successor.
     Begin,
     /// It is given up.
@@ -31,12 +31,12 @@ pub struct Rotated {
 }
 
 /// Each of them can be repeated where it ended half-way: it does what is left of it, and never what comes after it.
-pub fn rotate(directory: &Directory, step: Step) -> Result<Rotated, Failure> {
+pub fn rotate(directory: &Directory, stage: Stage) -> Result<Rotated, Failure> {
     let operator = directory.secret("operator")?;
-    let text = match step {
-        Step::Begin => begin(directory, &operator)?,
-        Step::End => end(directory, &operator)?,
-        Step::Stolen => replace_stolen(directory, &operator)?,
+    let text = match stage {
+        Stage::Begin => begin(directory, &operator)?,
+        Stage::End => end(directory, &operator)?,
+        Stage::Stolen => replace_stolen(directory, &operator)?,
     };
     Ok(Rotated { file: key_file(directory), text })
 }

@@ -419,12 +419,12 @@ fn rotate(args: &Rotate) -> answer::Result {
             return done(json!({ "name": args.name, "file": path }), text);
         }
         ("revoker", None) => {
-            let step = match (args.stolen, args.end) {
-                (true, _) => revoker::Step::Stolen,
-                (_, true) => revoker::Step::End,
-                _ => revoker::Step::Begin,
+            let stage = match (args.stolen, args.end) {
+                (true, _) => revoker::Stage::Stolen,
+                (_, true) => revoker::Stage::End,
+                _ => revoker::Stage::Begin,
             };
-            let done_so = revoker::rotate(&directory, step)?;
+            let done_so = revoker::rotate(&directory, stage)?;
             return done(json!({ "name": args.name, "file": done_so.file }), done_so.text);
         }
         ("issuer", None) => {
