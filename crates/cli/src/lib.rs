@@ -36,6 +36,9 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
     }
     if is_command(&words, &["apply", "check"]) {
         zester_host::heap::use_large_pages();
+        // Without it, the run looks for itself.
+        let _without =
+            std::thread::Builder::new().name("facts".into()).spawn(zester_converge::inputs::look_ahead);
     }
     ended(|| run(words))
 }

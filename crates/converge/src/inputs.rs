@@ -270,6 +270,11 @@ fn default_settings_dir(root: &Path) -> Option<PathBuf> {
     beside.is_dir().then_some(beside)
 }
 
+/// Looks ahead for the first [`facts`] of this process.
+pub fn look_ahead() {
+    zester_facts::look_ahead();
+}
+
 /// What the machine says of itself, with custom facts and those of `over` laid over it; and what was wrong on the way.
 /// Blocks: custom facts may be programs.
 pub fn facts(

@@ -12,7 +12,7 @@ const SALT_VERSION_INFO: [u32; 2] = [3008, 0];
 /// The Python that formulas expect behind that release.
 const PYTHON_VERSION: [u32; 3] = [3, 10, 0];
 
-pub fn collect(id: &str, facts: &mut Facts) {
+pub fn collect(facts: &mut Facts) {
     let mut put = |name: &str, value: Value| {
         facts.insert(name.into(), value);
     };
@@ -20,7 +20,6 @@ pub fn collect(id: &str, facts: &mut Facts) {
     put("saltversioninfo", json!(SALT_VERSION_INFO));
     let [major, minor, patch] = PYTHON_VERSION;
     put("pythonversion", json!([major, minor, patch, "final", 0]));
-    put("server_id", server_id(id).into());
     put("master", master(&read::system_text("/etc/zester/zester.yaml")).into());
     put("kernelparams", kernel_parameters(&read::system_line("/proc/cmdline")));
     put("efi", Path::new("/sys/firmware/efi").is_dir().into());
@@ -52,7 +51,7 @@ pub fn collect(id: &str, facts: &mut Facts) {
 }
 
 /// A number that stays with the name.
-fn server_id(id: &str) -> u32 {
+pub fn server_id(id: &str) -> u32 {
     let digest = Sha256::digest(id.as_bytes());
     let last = digest.iter().rev().take(4).rev().fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
     last & 0x7fff_ffff

@@ -157,6 +157,9 @@ pub enum Body<'a> {
     Special(Special),
 }
 
+/// Names in a directory.
+pub type Names = std::collections::HashSet<std::ffi::OsString>;
+
 /// Everything a check may do. There is no way to write through it.
 ///
 /// A path means what it means to its user: links on the way are followed. Whoever is going to act first asks
@@ -177,6 +180,11 @@ pub trait HostRead: Send + Sync {
     fn read_link(&self, path: &Path) -> Result<PathBuf, Fault>;
     /// Names in a directory, sorted.
     fn list(&self, path: &Path) -> Result<Vec<std::ffi::OsString>, Fault>;
+    /// Which names in a directory are links, for who would ask for many of them. None where it holds more than so many names,
+    /// or a host does not know.
+    fn links_in(&self, _directory: &Path, _most: usize) -> Result<Option<Names>, Fault> {
+        Ok(None)
+    }
     /// Extended attributes of the thing itself. None where a host knows of none.
     fn xattrs(&self, _path: &Path) -> Result<Xattrs, Fault> {
         Ok(Xattrs::default())

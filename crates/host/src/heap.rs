@@ -7,12 +7,12 @@ use std::hint::black_box;
 /// By how much the heap grows when it is used up.
 const STEP: i32 = 1 << 20;
 /// What is larger than this gets pages of its own, and gives them back at once.
-const LARGE: i32 = 8 << 20;
+const LARGE: i32 = 16 << 20;
 
 /// A large page of the common machines. Where they are larger, the kernel finds no whole one and gives small ones.
 const LARGE_PAGE: usize = 2 << 20;
 /// What a run of about a thousand states needs.
-const AHEAD: usize = 3 * LARGE_PAGE;
+const AHEAD: usize = 4 * LARGE_PAGE;
 /// What the C library keeps in front of each block, at most.
 const HEADER: usize = 16;
 /// Larger than what the start of a process has freed, so that it comes from where the heap grows.

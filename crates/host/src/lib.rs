@@ -35,7 +35,8 @@ pub use change_tracker::ChangeTracker;
 pub use download::Download;
 pub use fault::{Fault, FaultKind};
 pub use files::{
-    Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, Seen, Special, User,
+    Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, Names, NewFile, Owner, Seen, Special,
+    User,
 };
 pub use group_sync::{GroupSync, Visit};
 pub use miss_tracker::MissTracker;

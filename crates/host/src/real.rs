@@ -7,7 +7,8 @@ use crate::download::{self, Download};
 use crate::durable::Durable;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{
-    Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, Seen, Special, User,
+    Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, Names, NewFile, Owner, Seen, Special,
+    User,
 };
 use crate::no_follow;
 use crate::temp_name::Reserved;
@@ -270,6 +271,25 @@ impl HostRead for Real {
         }
         names.sort();
         Ok(names)
+    }
+
+    fn links_in(&self, directory: &Path, most: usize) -> Result<Option<Names>, Fault> {
+        let failed = |error: Errno| self.failed("list", directory, error);
+        let opened = self.open(directory, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
+        let mut links = Names::new();
+        for (seen, entry) in rustix::fs::Dir::new(opened).map_err(failed)?.enumerate() {
+            let entry = entry.map_err(failed)?;
+            match entry.file_type() {
+                _ if seen >= most => return Ok(None),
+                // Not every file system says it here.
+                rustix::fs::FileType::Unknown => return Ok(None),
+                rustix::fs::FileType::Symlink => {
+                    links.insert(OsStr::from_bytes(entry.file_name().to_bytes()).to_os_string());
+                }
+                _ => {}
+            }
+        }
+        Ok(Some(links))
     }
 
     fn xattrs(&self, path: &Path) -> Result<Xattrs, Fault> {
