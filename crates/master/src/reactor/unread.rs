@@ -11,7 +11,6 @@ use zester_reactor::{Dropped, Unread};
 #[derive(Default)]
 pub struct Skipped {
     unread: Unread,
-    has_begun: bool,
     /// Since this master began.
     total: u64,
     /// Those that ledger and log have not been told of.
@@ -27,17 +26,9 @@ impl Reactor {
         self.skipped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the reader is before this master takes anything. Only the first counts: what was lost since then shows.
+    /// Where the reader is, before this master takes anything and whenever it looks. What was lost since the last look shows.
     pub(super) fn reader_is_at(&self, reached: Reached) {
-        let mut skipped = self.skipped();
-        if !std::mem::replace(&mut skipped.has_begun, true) {
-            skipped.unread.begin(reached.given, reached.sequence);
-        }
-    }
-
-    /// Where the reader is after it could not be asked for a while.
-    pub(super) fn reader_is_back_at(&self, reached: Reached) {
-        self.skipped().unread.resume(reached.given, reached.sequence);
+        self.skipped().unread.look(reached.made, reached.given, reached.sequence);
     }
 
     /// Notes what a delivery says of those before it.
@@ -47,10 +38,8 @@ impl Reactor {
         if taken.deliveries > 1 {
             return skipped.unread.given_again(taken.given);
         }
-        let count = skipped.unread.given(taken.given, sequence);
-        if count == 0 {
-            return;
-        }
+        let Some(lost) = skipped.unread.given(taken.given, sequence) else { return };
+        let count = lost.count;
         self.metrics.unread(count);
         skipped.total += count;
         skipped.untold += count;
