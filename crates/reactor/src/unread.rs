@@ -78,14 +78,15 @@ impl Unread {
 }
 
 impl Dropped {
-    /// An event before this one of the stream, of which nothing else is known.
-    pub fn unread(before: u64) -> Dropped {
+    /// An event before this one of the stream, of which nothing else is known. The id that it is told under is that of all that this
+    /// reader was not given: each line of the ledger then finds the one before it.
+    pub fn unread(reader: u64, before: u64) -> Dropped {
         Dropped {
             reason: DropReason::Unread,
             why: format!("it left the stream before any master took it; the next is number {before}"),
             origin: None,
             tag: None,
-            id: String::new(),
+            id: format!("unread-{reader}"),
             depth: 0,
             sequence: before,
         }

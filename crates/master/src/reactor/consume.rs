@@ -122,7 +122,7 @@ impl Consumer {
         let now = self.core.link.now();
         let mut behind = None;
         for one in taken {
-            self.reactor.was_given(&self.core, &one);
+            self.reactor.was_given(&one);
             self.one(one, &mut behind, now).await;
         }
     }

@@ -22,7 +22,7 @@ pub async fn run(core: Arc<Core>, reactor: Arc<Reactor>) {
         for rule in &closed {
             tracing::info!(%rule, "the rule may fire again");
         }
-        reactor.tell_unread(&core);
+        reactor.tell_unread();
         // Those that waited for another try may be over too.
         reactor.tell();
     }
