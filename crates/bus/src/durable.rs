@@ -110,6 +110,8 @@ pub struct Pending {
 /// How far a durable reader is.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
+    /// When the reader was made, in milliseconds: one of the same name that was made anew is another, and counts from one again.
+    pub made: u64,
     /// Deliveries so far, to all who read, those of what came again included.
     pub given: u64,
     /// The last message that was given for the first time, or that came before the reader was made.

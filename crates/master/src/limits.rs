@@ -273,6 +273,8 @@ pub const STUCK_TOLD: Duration = Duration::from_secs(30);
 pub const UNREAD_TOLD: Duration = Duration::from_secs(3_600);
 /// How often the ledger and the log are told of more of them.
 pub const UNREAD_EVERY: Duration = Duration::from_secs(10);
+/// Stretches of lost events that wait for that and are told apart; more make one stretch with the last.
+pub const UNREAD_STRETCHES: usize = 64;
 /// Entries that wait to be written to the ledger; more are lost and counted.
 pub const LEDGER_QUEUE: usize = 16_384;
 /// Entries that are written before other work gets its turn.

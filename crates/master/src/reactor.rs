@@ -95,10 +95,10 @@ pub struct Reactor {
     /// Blocks that logged, by event, rule and block.
     logged: Mutex<LruCache<(Place, String, String), ()>>,
     drops: Mutex<DropSamples>,
-    ledger: mpsc::Sender<LedgerEntry>,
+    ledger: mpsc::Sender<ledger::Note>,
     /// Entries that the ledger was left and that are neither written nor given up.
     in_ledger: AtomicU64,
-    unwritten: Mutex<Option<mpsc::Receiver<LedgerEntry>>>,
+    unwritten: Mutex<Option<mpsc::Receiver<ledger::Note>>>,
 }
 
 /// What readiness is made of.
@@ -252,8 +252,12 @@ impl Reactor {
 
     /// Leaves an entry for the ledger. Reactions never wait for it.
     fn note(&self, entry: LedgerEntry) {
+        self.leave(ledger::Note::Decided(Box::new(entry)));
+    }
+
+    fn leave(&self, note: ledger::Note) {
         self.in_ledger.fetch_add(1, Ordering::Relaxed);
-        if self.ledger.try_send(entry).is_err() {
+        if self.ledger.try_send(note).is_err() {
             self.metrics.ledger_lost.inc();
             self.written();
         }
@@ -271,7 +275,7 @@ impl Reactor {
     /// Tells how many drops were not written, and waits until the ledger has been told, for a master that stops; not for long
     ///
     pub async fn settle(&self, core: &Core) {
-        self.tell_unread(core);
+        self.tell_unread();
         let now = core.link.now();
         for (dropped, unwritten) in self.drops().rest() {
             self.note(dropped.entry(core.id.as_str(), now, unwritten));

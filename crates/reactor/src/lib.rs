@@ -47,4 +47,4 @@ pub use rule_set::RuleSet;
 pub use rules::Rule;
 pub use stuck::Stuck;
 pub use throttle::Throttle;
-pub use unread::Unread;
+pub use unread::{Lost, Unread};

@@ -40,7 +40,8 @@ pub const AGAIN_AFTER: Duration = Duration::from_secs(10);
 pub const DELIVERIES_HANDED: u64 = 5;
 /// An event that was given so often took whoever worked on it with it, each time. It is told as exhausted, and not tried again.
 pub const DELIVERIES_MAX: u64 = 100;
-/// How often an event that must not come again is tried where it is, so long apart: for ten minutes.
+/// How often an event that must not come again is tried where it is, so long apart: for ten minutes, and longer by what
+/// the tries themselves take.
 pub const TRIES_IN_PLACE: u32 = 60;
 /// Entries that the ledger gets of one source and drop reason in one second; the rest is counted.
 pub const DROPS_WRITTEN_PER_SECOND: u32 = 10;

@@ -15,6 +15,7 @@ use std::time::Duration;
 /// What the server remembers of one reader.
 pub struct Reader {
     config: DurableReader,
+    made: Duration,
     /// Everything before was given at least once, or came before the reader.
     next: Sequence,
     /// Deliveries so far.
@@ -29,12 +30,12 @@ struct Unacked {
 }
 
 impl Reader {
-    fn new(reader: &DurableReader, store: &MemoryStore) -> Reader {
+    fn new(reader: &DurableReader, store: &MemoryStore, made: Duration) -> Reader {
         let next = match reader.start {
             Start::Oldest => store.first(">", 0, 1).first().map_or(0, |record| record.sequence),
             Start::New => store.last() + 1,
         };
-        Reader { config: reader.clone(), next, given: 0, unacked: BTreeMap::new() }
+        Reader { config: reader.clone(), made, next, given: 0, unacked: BTreeMap::new() }
     }
 
     /// Lets go of what the stream lost, and of what was given as often as it may be.
@@ -69,7 +70,8 @@ impl Reader {
 
     fn pending(&self, store: &MemoryStore) -> Pending {
         let waiting = store.first(&self.config.pattern, self.next, usize::MAX).len();
-        let reached = Reached { given: self.given, sequence: self.next.saturating_sub(1) };
+        let made = u64::try_from(self.made.as_millis()).unwrap_or(u64::MAX);
+        let reached = Reached { made, given: self.given, sequence: self.next.saturating_sub(1) };
         Pending { waiting: waiting as u64, unacked: self.unacked.len() as u64, reached }
     }
 
@@ -128,12 +130,12 @@ impl Memory {
     pub(super) async fn ensure_durable(&self, reader: &DurableReader) -> Result<Found, Error> {
         reader.check()?;
         let wanted = reader.clone();
-        self.at_store(&reader.stream, Kind::Missing, move |store, _| {
+        self.at_store(&reader.stream, Kind::Missing, move |store, now| {
             if let Some(existing) = store.readers.get(&wanted.name) {
                 let found = existing.config.settings();
                 return Ok(Found::Existing(compare(&wanted.title(), wanted.settings(), found)));
             }
-            let made = Reader::new(&wanted, store);
+            let made = Reader::new(&wanted, store, now);
             store.readers.insert(wanted.name, made);
             Ok(Found::Created)
         })

@@ -23,6 +23,9 @@ use tokio::time::Instant;
 /// What the server says of a consumer.
 #[derive(Deserialize)]
 struct Info {
+    /// When it was made. It keeps that through a change of its settings, a new leader, a restart.
+    #[serde(default)]
+    created: String,
     config: Config,
     #[serde(default)]
     num_pending: u64,
@@ -127,7 +130,9 @@ impl Nats {
     pub(super) async fn pending_of(&self, reader: &DurableReader) -> Result<Pending, Error> {
         reader.check()?;
         let info = self.look_at(reader).await?.ok_or_else(|| Error::unavailable(&reader.title()))?;
-        let reached = Reached { given: info.delivered.consumer_seq, sequence: info.delivered.stream_seq };
+        let made = async_nats::datetime::parse_rfc3339(&info.created).map_or(0, super::kv::millis);
+        let Delivered { consumer_seq: given, stream_seq: sequence } = info.delivered;
+        let reached = Reached { made, given, sequence };
         Ok(Pending { waiting: info.num_pending, unacked: info.num_ack_pending, reached })
     }
 

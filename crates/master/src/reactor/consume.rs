@@ -93,7 +93,7 @@ impl Consumer {
         if bus.ensure_reader(reader).await? == Found::Created {
             tracing::warn!("the reader of events was gone: events that were stored meanwhile meet no rule");
         }
-        self.reactor.reader_is_back_at(bus.pending(reader).await?.reached);
+        self.reactor.reader_is_at(bus.pending(reader).await?.reached);
         Ok(())
     }
 
@@ -122,7 +122,7 @@ impl Consumer {
         let now = self.core.link.now();
         let mut behind = None;
         for one in taken {
-            self.reactor.was_given(&self.core, &one);
+            self.reactor.was_given(&one);
             self.one(one, &mut behind, now).await;
         }
     }

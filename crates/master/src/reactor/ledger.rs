@@ -1,17 +1,25 @@
 //! Writes what was decided, off the path of reactions. Best effort in a crash: jobs and events alone tell what was done. What
 //! cannot be written for longer than an election takes is given up, and counted.
 
-use super::Reactor;
+use super::{Reactor, unread};
 use crate::core::Core;
 use crate::limits::{LEDGER_AGAIN, LEDGER_BATCH, LEDGER_TRIES};
 use futures_util::future::join_all;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
+use zester_reactor::Lost;
 use zester_wire::LedgerEntry;
 
+/// What is left for the ledger.
+pub enum Note {
+    Decided(Box<LedgerEntry>),
+    /// Which of them are to be written shows when it is their turn.
+    Unread(Vec<Lost>),
+}
+
 /// Never ends by itself.
-pub async fn run(core: Arc<Core>, reactor: Arc<Reactor>, entries: Option<mpsc::Receiver<LedgerEntry>>) {
+pub async fn run(core: Arc<Core>, reactor: Arc<Reactor>, entries: Option<mpsc::Receiver<Note>>) {
     let Some(mut entries) = entries else { return std::future::pending().await };
     let mut batch = Vec::with_capacity(LEDGER_BATCH);
     while entries.recv_many(&mut batch, LEDGER_BATCH).await > 0 {
@@ -21,8 +29,12 @@ pub async fn run(core: Arc<Core>, reactor: Arc<Reactor>, entries: Option<mpsc::R
     std::future::pending().await
 }
 
-async fn write(core: &Core, reactor: &Reactor, entry: LedgerEntry) {
-    if let Err(why) = stored(core, &entry).await {
+async fn write(core: &Core, reactor: &Reactor, note: Note) {
+    let written = match note {
+        Note::Decided(entry) => stored(core, &entry).await,
+        Note::Unread(lost) => unread::write(core, &lost).await,
+    };
+    if let Err(why) = written {
         tracing::debug!("a decision was not written: {why}");
         reactor.metrics.ledger_lost.inc();
     }

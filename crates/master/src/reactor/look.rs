@@ -12,14 +12,17 @@ pub async fn run(core: Arc<Core>, reactor: Arc<Reactor>) {
     loop {
         sleep(REACTOR_LOOK).await;
         match core.link.bus().pending(&reader).await {
-            Ok(pending) => reactor.set_lag(pending.total()),
+            Ok(pending) => {
+                reactor.set_lag(pending.total());
+                reactor.reader_is_at(pending.reached);
+            }
             Err(error) => tracing::debug!("the lag of the reactor is not known now: {error}"),
         }
         let closed = reactor.guards().breakers.sweep(reactor.now());
         for rule in &closed {
             tracing::info!(%rule, "the rule may fire again");
         }
-        reactor.tell_unread(&core);
+        reactor.tell_unread();
         // Those that waited for another try may be over too.
         reactor.tell();
     }

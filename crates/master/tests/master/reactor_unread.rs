@@ -95,3 +95,38 @@ async fn r1_two_masters_that_share_all_events_miss_none() {
     assert_eq!(masters.each_ref().map(lost), [0, 0]);
     assert_eq!(lost_in_ledger(&fleet).await, 0);
 }
+
+#[tokio::test(start_paused = true)]
+#[rule("R-1", "R-22")]
+async fn r22_a_loss_that_two_masters_see_is_one_in_the_ledger() {
+    let fleet = small_fleet().await;
+    let masters = [ready(&fleet, "m1").await, ready(&fleet, "m2").await];
+    let mut number = 0;
+    for round in 1..=3 {
+        ["m1", "m2"].iter().for_each(|name| fleet.net.cut(name));
+        flood(&fleet, number, 12).await;
+        number += 12;
+        ["m1", "m2"].iter().for_each(|name| fleet.net.heal(name));
+        decided(&fleet, &format!("e{}", number - 1), "logged").await;
+        all_done(&fleet).await;
+        // Whoever was given nothing behind the loss is the only one there for a while.
+        for (other, master) in [("m2", &masters[0]), ("m1", &masters[1])] {
+            if lost(master) == 7 * round {
+                continue;
+            }
+            fleet.net.cut(other);
+            flood(&fleet, number, 1).await;
+            decided(&fleet, &format!("e{number}"), "logged").await;
+            number += 1;
+            all_done(&fleet).await;
+            fleet.net.heal(other);
+        }
+        assert_eq!(masters.each_ref().map(lost), [7 * round; 2], "each counts what it sees");
+        eventually("the ledger knows", async || (lost_in_ledger(&fleet).await >= 7 * round).then_some(()))
+            .await;
+    }
+    for master in masters {
+        master.stop().await;
+    }
+    assert_eq!(lost_in_ledger(&fleet).await, 21, "each loss once: {:?}", ledger(&fleet).await);
+}

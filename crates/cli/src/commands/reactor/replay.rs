@@ -325,7 +325,7 @@ mod tests {
     #[test]
     #[rule("R-22", "R-23")]
     fn r23_events_that_left_the_stream_unread_are_no_difference() {
-        let entry = Dropped::unread(110).entry("m1", zester_wire::UnixMillis(1), 6);
+        let entry = Dropped::unread(1, 110).entry("m1", zester_wire::UnixMillis(1), 6);
         let (was, mut report) = (Happened::of(vec![entry]), Report::default());
         assert!(was.unwritten.is_empty());
         report.only_before(was);
