@@ -3,25 +3,39 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use zester_host::real::Real;
 use zester_host::{Fault, FileKind, HostRead};
 
 /// How many links at the end of a path are followed, one to the next: what the system itself does.
 const LINKS_MAX: usize = 40;
 
 /// Remembers each directory: many paths of a run lie in few of them.
-#[derive(Default)]
-pub struct RealPlaces {
-    host: Real,
+pub struct RealPlaces<'a> {
+    host: &'a dyn HostRead,
     directories: RefCell<HashMap<PathBuf, PathBuf>>,
 }
 
-impl RealPlaces {
+impl<'a> RealPlaces<'a> {
+    pub fn on(host: &'a dyn HostRead) -> RealPlaces<'a> {
+        RealPlaces { host, directories: RefCell::default() }
+    }
+
     /// `follows`: a link at the end of the path as well. The path itself where that cannot be told: its state says why.
     pub fn of(&self, path: &Path, follows: bool) -> PathBuf {
         let real = self.of_its_directory(path);
-        let real = real.and_then(|real| if follows { self.behind(real) } else { Ok(real) });
+        let real = real.and_then(|real| if follows { self.behind(real, &mut |_| {}) } else { Ok(real) });
         real.unwrap_or_else(|_| path.to_path_buf())
+    }
+
+    /// All that the path stands on: its own name, where that really is, and with `follows` each link at its end and the thing
+    /// itself. As far as it can be told: its state says why it cannot.
+    pub fn names(&self, path: &Path, follows: bool) -> Vec<PathBuf> {
+        let mut names = vec![path.to_path_buf()];
+        let Ok(real) = self.of_its_directory(path) else { return names };
+        names.push(real.clone());
+        if follows {
+            let _its_state_says_why = self.behind(real, &mut |next| names.push(next.to_path_buf()));
+        }
+        names
     }
 
     fn of_its_directory(&self, path: &Path) -> Result<PathBuf, Fault> {
@@ -38,8 +52,8 @@ impl RealPlaces {
         Ok(real)
     }
 
-    /// The thing itself, where links stand at the end of a path.
-    fn behind(&self, mut path: PathBuf) -> Result<PathBuf, Fault> {
+    /// The thing itself, where links stand at the end of a path. `passing` hears where each leads.
+    fn behind(&self, mut path: PathBuf, passing: &mut dyn FnMut(&Path)) -> Result<PathBuf, Fault> {
         for _ in 0..LINKS_MAX {
             if self.host.stat(&path)?.is_none_or(|meta| meta.kind != FileKind::Link) {
                 break;
@@ -47,6 +61,7 @@ impl RealPlaces {
             let target = self.host.read_link(&path)?;
             let target = path.parent().map_or_else(|| target.clone(), |parent| parent.join(&target));
             path = self.host.real_path(&target)?;
+            passing(&path);
         }
         Ok(path)
     }
