@@ -183,7 +183,7 @@ pub fn unclosed<'s>(source: &'s str, syntax: &SyntaxConfig) -> Option<(&'s str, 
 }
 
 /// What a tag does to the blocks that are open.
-enum Step<'s> {
+enum BlockEffect<'s> {
     /// By the word that ends it.
     Opens(&'static str),
     Closes(&'s str),
@@ -205,12 +205,12 @@ pub fn decided_ranges(source: &str) -> Option<Vec<Range<usize>>> {
                 let (start, tokens) = tag.take()?;
                 found.push(start..span.end);
                 match step(&tokens)? {
-                    Step::Opens(end) => blocks.push((end, start)),
-                    Step::Closes(word) => {
+                    BlockEffect::Opens(end) => blocks.push((end, start)),
+                    BlockEffect::Closes(word) => {
                         let (_, from) = blocks.pop().filter(|(end, _)| *end == word)?;
                         found.push(from..span.end);
                     }
-                    Step::Stays => {}
+                    BlockEffect::Stays => {}
                 }
             }
             token => {
@@ -224,22 +224,22 @@ pub fn decided_ranges(source: &str) -> Option<Vec<Range<usize>>> {
 }
 
 /// `None` for a tag that nobody here knows.
-fn step<'s>(tokens: &[Token<'s>]) -> Option<Step<'s>> {
+fn step<'s>(tokens: &[Token<'s>]) -> Option<BlockEffect<'s>> {
     let Some(Token::Ident(word)) = tokens.first() else { return None };
     Some(match *word {
-        "if" => Step::Opens("endif"),
-        "for" => Step::Opens("endfor"),
-        "macro" => Step::Opens("endmacro"),
-        "call" => Step::Opens("endcall"),
-        "filter" => Step::Opens("endfilter"),
-        "block" => Step::Opens("endblock"),
-        "with" => Step::Opens("endwith"),
-        "autoescape" => Step::Opens("endautoescape"),
-        "load_yaml" | "load_json" | "load_text" => Step::Opens("endload"),
-        "set" if !assigns(tokens) => Step::Opens("endset"),
+        "if" => BlockEffect::Opens("endif"),
+        "for" => BlockEffect::Opens("endfor"),
+        "macro" => BlockEffect::Opens("endmacro"),
+        "call" => BlockEffect::Opens("endcall"),
+        "filter" => BlockEffect::Opens("endfilter"),
+        "block" => BlockEffect::Opens("endblock"),
+        "with" => BlockEffect::Opens("endwith"),
+        "autoescape" => BlockEffect::Opens("endautoescape"),
+        "load_yaml" | "load_json" | "load_text" => BlockEffect::Opens("endload"),
+        "set" if !assigns(tokens) => BlockEffect::Opens("endset"),
         "set" | "else" | "elif" | "do" | "include" | "import" | "from" | "extends" | "break" | "continue"
-        | "import_yaml" | "import_json" | "import_text" => Step::Stays,
-        word if word.starts_with("end") => Step::Closes(word),
+        | "import_yaml" | "import_json" | "import_text" => BlockEffect::Stays,
+        word if word.starts_with("end") => BlockEffect::Closes(word),
         _ => return None,
     })
 }
