@@ -15,43 +15,16 @@ pub struct Conditional {
 impl Conditional {
     /// Of a template.
     pub fn of_template(file: FileId, text: &str) -> Conditional {
-        let mut decided = Vec::new();
-        let (mut rest, mut line, mut depth) = (text, 0, 0_usize);
-        decided.resize(text.split('\n').count(), false);
-        let mut mark = |from: usize, to: usize| {
-            decided.iter_mut().take(to + 1).skip(from).for_each(|decided| *decided = true);
+        // Where it cannot be told what is inside of what, anything may be.
+        let Some(ranges) = crate::template::decided_ranges(text) else {
+            return Conditional::of_program(file);
         };
-        while let Some(at) = rest.find('{') {
-            let (before, tag) = rest.split_at(at);
-            let above = line;
-            line += before.matches('\n').count();
-            if depth > 0 {
-                mark(above, line);
-            }
-            let closing = match tag.as_bytes().get(1) {
-                Some(b'%') => "%}",
-                Some(b'{') => "}}",
-                Some(b'#') => "#}",
-                _ => {
-                    rest = tag.get(1..).unwrap_or("");
-                    continue;
-                }
-            };
-            let inside = tag.get(2..).unwrap_or("");
-            let end = inside.find(closing).unwrap_or(inside.len());
-            let (inside, behind) = inside.split_at(end);
-            let begun = line;
-            line += inside.matches('\n').count();
-            if closing != "#}" {
-                mark(begun, line);
-            }
-            if closing == "%}" {
-                depth = depth_after(inside, depth, text);
-            }
-            rest = behind.get(closing.len()..).unwrap_or("");
-        }
-        if depth > 0 {
-            mark(line, usize::MAX - 1);
+        let breaks: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+        let line = |offset: usize| breaks.partition_point(|at| *at < offset);
+        let mut decided = vec![false; breaks.len() + 1];
+        for range in ranges {
+            let (from, to) = (line(range.start), line(range.end.saturating_sub(1)));
+            decided.iter_mut().take(to + 1).skip(from).for_each(|decided| *decided = true);
         }
         Conditional { file, decided }
     }
@@ -68,19 +41,6 @@ impl Conditional {
         }
         let lines = from.line.min(to.line).saturating_sub(1) as usize..from.line.max(to.line) as usize;
         self.decided.get(lines).is_none_or(|lines| lines.contains(&true))
-    }
-}
-
-/// How many blocks are open behind a tag. One is opened by whatever some tag ends.
-fn depth_after(tag: &str, depth: usize, text: &str) -> usize {
-    let inside = tag.trim_matches(|letter: char| letter.is_whitespace() || "-+".contains(letter));
-    let word: String =
-        inside.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect();
-    match word.strip_prefix("end") {
-        Some(_) => depth.saturating_sub(1),
-        None if word == "set" && inside.contains('=') => depth,
-        None if !word.is_empty() && text.contains(&format!("end{word}")) => depth + 1,
-        None => depth,
     }
 }
 

@@ -85,7 +85,15 @@ pub struct Loader<'a, 'scope, 'env> {
 /// A file whose includes are being loaded.
 struct Frame {
     file: File,
-    includes: std::vec::IntoIter<(String, Span)>,
+    includes: std::vec::IntoIter<Include>,
+}
+
+/// One reference under `include:`.
+struct Include {
+    reference: String,
+    /// The word `include` itself: what decides about it decides about all that it lists.
+    key: Span,
+    at: Span,
 }
 
 /// The variables that tell a template which file it is.
@@ -177,15 +185,15 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
         self.enter(path, at, &mut stack);
         while let Some(frame) = stack.last_mut() {
             match frame.includes.next() {
-                Some((include, at)) => {
+                Some(Include { reference, key, at }) => {
                     let from = frame.file.path.clone();
-                    if let Some(path) = self.find(&include, Some(&from), Some(at)) {
+                    if let Some(path) = self.find(&reference, Some(&from), Some(at)) {
                         // `sls: x` means what x brought in; in Salt's files that is what it was the first to include.
                         let first = !self.seen.contains(&path);
                         if let Some(frame) = stack.last_mut().filter(|frame| first || !frame.file.is_salt()) {
                             frame.file.includes.push(path.clone());
                         }
-                        if self.is_by_facts(&from, at, at) {
+                        if self.is_by_facts(&from, key, at) {
                             self.by_facts.push(ByFacts { path: path.clone(), at, by: FactsIn::Template });
                         }
                         self.enter(path, Some(at), &mut stack);
@@ -303,7 +311,7 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
     }
 
     /// The references under `include:`, at the top of a map or as items of an ordered manifest.
-    fn includes(&mut self, root: &Node, path: &str) -> Vec<(String, Span)> {
+    fn includes(&mut self, root: &Node, path: &str) -> Vec<Include> {
         let is_salt = path.ends_with(".sls");
         let maps: Vec<&Node> = match &root.value {
             Value::Map(_) => vec![root],
@@ -324,9 +332,16 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
                 };
                 match item.as_text() {
                     Some(text) if is_salt && glob::is_one(text) => {
-                        found.extend(self.matching(text, path).into_iter().map(|name| (name, item.span)));
+                        let matching = self.matching(text, path).into_iter();
+                        found.extend(matching.map(|reference| Include {
+                            reference,
+                            key: key.span,
+                            at: item.span,
+                        }));
                     }
-                    Some(text) => found.push((text.to_string(), item.span)),
+                    Some(text) => {
+                        found.push(Include { reference: text.to_string(), key: key.span, at: item.span });
+                    }
                     None => {
                         let message = format!("`include` lists references, not {}", item.describe());
                         self.diagnostics.push(Diagnostic::new(Kind::Reference, message).at(item.span));

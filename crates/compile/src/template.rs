@@ -35,6 +35,7 @@ mod salt_filters;
 mod salt_functions;
 mod serve;
 mod statements;
+pub(crate) use statements::decided_ranges;
 mod varargs;
 
 pub use environment::syntax_error;

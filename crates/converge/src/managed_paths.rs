@@ -1,10 +1,11 @@
 //! The paths that the states of a run decide about, edit or need: what none of them may clear away as nobody's.
 
+use crate::real_places::RealPlaces;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use zester_host::real::Real;
-use zester_host::{Fault, HostRead};
+use zester_host::{Fault, FaultKind, HostRead};
 use zester_resources::Bound;
 use zester_resources::claims::ManagedItem;
 
@@ -17,12 +18,23 @@ pub struct ManagedPaths {
 /// What the states name, as they name it.
 #[derive(Default)]
 struct Declared {
-    paths: BTreeSet<PathBuf>,
+    paths: BTreeSet<Named>,
     /// Those whose homes are where the account database says.
     users: BTreeSet<String>,
-    /// The paths of each state that puts things inside which only it knows.
-    fillers: Vec<Vec<PathBuf>>,
+    /// Those of them who are made where there are none, with the home that the system gives.
+    made: BTreeSet<String>,
+    /// The paths of each state that puts things inside which only it knows, and those that one takes whole.
+    fillers: Vec<Vec<Named>>,
 }
+
+/// A path, and whether a link at its end is followed.
+type Named = (PathBuf, bool);
+
+/// Where useradd is told what to do when nothing is said.
+const USERADD: &str = "/etc/default/useradd";
+const USERADD_BYTES_MAX: u64 = 64 * 1024;
+/// Where homes are made when nothing is said there either.
+const HOMES: &str = "/home";
 
 impl ManagedPaths {
     pub fn of(bound: &[Arc<dyn Bound>]) -> ManagedPaths {
@@ -34,17 +46,21 @@ impl ManagedPaths {
             let mut declared = Declared::default();
             for bound in &self.bound {
                 let claims = bound.claims();
-                let mut own = claims.edits;
+                let own: Vec<Named> =
+                    claims.paths().map(|(path, follows)| (path.to_path_buf(), follows)).collect();
                 for owned in claims.owned {
-                    match owned.item {
-                        ManagedItem::Path(path) => own.push(path),
-                        ManagedItem::User(name) => drop(declared.users.insert(name)),
-                        _ => {}
+                    if let ManagedItem::User(name) = owned.item {
+                        declared.users.insert(name);
                     }
                 }
-                declared.paths.extend(own.iter().chain(&claims.needs).chain(&claims.holds).cloned());
+                declared.made.extend(claims.makes_user);
+                let stands_on = claims.needs.into_iter().chain(claims.holds).map(|path| (path, true));
+                declared.paths.extend(own.iter().cloned().chain(stands_on));
                 if claims.fills {
                     declared.fillers.push(own);
+                }
+                if !claims.takes.is_empty() {
+                    declared.fillers.push(claims.takes.into_iter().map(|path| (path, true)).collect());
                 }
             }
             declared
@@ -59,38 +75,57 @@ impl ManagedPaths {
 
     fn below_on(&self, host: &dyn HostRead, directory: &Path) -> Result<Vec<PathBuf>, Fault> {
         let declared = self.declared();
-        let mut paths: BTreeSet<PathBuf> = declared.paths.clone();
+        let mut homes = Vec::new();
         for name in &declared.users {
-            paths.extend(host.user(name)?.map(|user| user.home));
-        }
-        let mut below = BTreeSet::new();
-        for path in paths {
-            let real = host.real_path(&path).ok();
-            for path in [Some(path), real].into_iter().flatten() {
-                below.extend(path.strip_prefix(directory).ok().map(Path::to_path_buf));
+            match host.user(name)? {
+                Some(user) => homes.push((user.home, true)),
+                None if declared.made.contains(name) => {
+                    homes.push((homes_of_new_users(host)?.join(name), true))
+                }
+                None => {}
             }
+        }
+        let places = RealPlaces::on(host);
+        let mut below = BTreeSet::new();
+        for (path, follows) in declared.paths.iter().chain(&homes) {
+            let names = places.names(path, *follows);
+            below.extend(
+                names.iter().filter_map(|name| name.strip_prefix(directory).ok()).map(Path::to_path_buf),
+            );
         }
         Ok(below.into_iter().collect())
     }
 
-    /// How many states fill a directory, or one above it, whichever of its names they know.
+    /// How many states fill a directory, or one above it, or take all that lies there, whichever of its names they know.
     pub fn fillers_of(&self, names: &[&Path]) -> usize {
         let host = Real::new();
-        let fills = |path: &PathBuf| {
-            let real = host.real_path(path).ok();
-            let mut both = [Some(path), real.as_ref()].into_iter().flatten();
-            both.any(|path| names.iter().any(|name| name.starts_with(path)))
+        let places = RealPlaces::on(&host);
+        let fills = |(path, follows): &Named| {
+            let known = places.names(path, *follows);
+            known.iter().any(|path| names.iter().any(|name| name.starts_with(path)))
         };
         self.declared().fillers.iter().filter(|paths| paths.iter().any(fills)).count()
     }
+}
+
+/// The directory in which useradd makes homes.
+fn homes_of_new_users(host: &dyn HostRead) -> Result<PathBuf, Fault> {
+    let text = match host.read(Path::new(USERADD), USERADD_BYTES_MAX) {
+        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+        Err(fault) if fault.kind == FaultKind::NotFound => String::new(),
+        Err(fault) => return Err(fault),
+    };
+    let told = text.lines().filter_map(|line| line.trim().strip_prefix("HOME=")).next_back();
+    let told = told.map(|told| told.trim().trim_matches('"')).filter(|told| told.starts_with('/'));
+    Ok(PathBuf::from(told.unwrap_or(HOMES)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::implicit_order::tests::compiled;
-    use zester_host::User;
     use zester_host::overlay::Overlay;
+    use zester_host::{HostWrite, NewFile, User};
     use zester_rule::rule;
 
     #[test]
@@ -99,6 +134,8 @@ mod tests {
         let text = "
 given: {user.present: [{home: /srv/given}]}
 known: {user.present: [{shell: /bin/sh}]}
+fresh: {user.present: [{shell: /bin/sh}]}
+gone: {user.absent: []}
 mounted: {mount.mounted: [{name: /srv/disk}, {device: /dev/sdb1}, {fstype: ext4}]}
 editor: {alternatives.install: [{link: /srv/bin/editor}, {path: /srv/vi/vi}, {priority: 5}]}
 pager: {alternatives.set: [{path: /srv/less/less}]}
@@ -116,8 +153,24 @@ elsewhere: {file.managed: [{path: /etc/motd}, {content: x}]}
         let host = Overlay::empty();
         let home = PathBuf::from("/srv/known");
         host.predict_user(User { name: "known".into(), uid: 7, gid: 7, home });
+        host.predict_no_user("fresh");
+        host.predict_no_user("gone");
         let below = managed.below_on(&host, Path::new("/srv")).unwrap();
         let below: Vec<&str> = below.iter().map(|path| path.to_str().unwrap()).collect();
         assert_eq!(below, ["app/out", "bin/editor", "conf", "disk", "given", "known", "less/less", "vi/vi"]);
+        let below = |directory: &str| managed.below_on(&host, Path::new(directory)).unwrap();
+        assert_eq!(below("/home"), [PathBuf::from("fresh")], "where useradd would put it");
+        let furnished = Overlay::empty();
+        for name in ["fresh", "gone", "known", "given"] {
+            furnished.predict_no_user(name);
+        }
+        for path in ["/etc", "/etc/default"] {
+            furnished.make_directory(path.as_ref(), 0o755, furnished.me()).unwrap();
+        }
+        let content = b"# HOME=/no\nGROUP=100\nHOME=/people\n";
+        let file = NewFile { content, mode: 0o644, owner: furnished.me() };
+        furnished.put_file("/etc/default/useradd".as_ref(), &file).unwrap();
+        let below = managed.below_on(&furnished, Path::new("/people")).unwrap();
+        assert_eq!(below, [PathBuf::from("fresh"), PathBuf::from("known")]);
     }
 }

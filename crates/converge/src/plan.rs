@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use zester_compile::{Compiled, differences};
 use zester_engine::Cycle;
 use zester_engine::{BuildError, Graph, NodeId, NodeSpec};
+use zester_host::real::Real;
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
 use zester_model::program::{Edge, Program, State};
@@ -77,7 +78,8 @@ impl Plan {
         secrets::hide_in_names(&mut program, &inputs.secrets);
         let known =
             Known { facts: Arc::new(inputs.facts.clone()), settings: Arc::new(inputs.settings.clone()) };
-        let places = RealPlaces::default();
+        let host = Real::new();
+        let places = RealPlaces::on(&host);
         let meant = |path: &Path, follows: bool| places.of(path, follows);
         match bind_and_graph(&mut program, &sources, diagnostics, &known, Some(&meant)) {
             Ok(Joined { bound, graph, mut warnings, .. }) => {

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use zester_host::real::Real;
 use zester_host::{Fault, FileKind, HostRead, Names};
 
 /// How many links at the end of a path are followed, one to the next: what the system itself does.
@@ -15,9 +14,8 @@ const LISTED_FROM: usize = 32;
 const NAMES_MAX: usize = 4096;
 
 /// Remembers each directory: many paths of a run lie in few of them.
-#[derive(Default)]
-pub struct RealPlaces {
-    host: Real,
+pub struct RealPlaces<'a> {
+    host: &'a dyn HostRead,
     directories: RefCell<HashMap<PathBuf, Directory>>,
 }
 
@@ -28,15 +26,31 @@ struct Directory {
     links: Option<Names>,
 }
 
-impl RealPlaces {
+impl<'a> RealPlaces<'a> {
+    pub fn on(host: &'a dyn HostRead) -> RealPlaces<'a> {
+        RealPlaces { host, directories: RefCell::default() }
+    }
+
     /// `follows`: a link at the end of the path as well. The path itself where that cannot be told: its state says why.
     pub fn of(&self, path: &Path, follows: bool) -> PathBuf {
         let real = self.in_its_directory(path);
         let real = real.and_then(|(real, may_be_link)| match follows && may_be_link {
-            true => self.behind(real),
+            true => self.behind(real, &mut |_| {}),
             false => Ok(real),
         });
         real.unwrap_or_else(|_| path.to_path_buf())
+    }
+
+    /// All that the path stands on: its own name, where that really is, and with `follows` each link at its end and the thing
+    /// itself. As far as it can be told: its state says why it cannot.
+    pub fn names(&self, path: &Path, follows: bool) -> Vec<PathBuf> {
+        let mut names = vec![path.to_path_buf()];
+        let Ok((real, may_be_link)) = self.in_its_directory(path) else { return names };
+        names.push(real.clone());
+        if follows && may_be_link {
+            let _its_state_says_why = self.behind(real, &mut |next| names.push(next.to_path_buf()));
+        }
+        names
     }
 
     /// The path in the real directory, and whether it may be a link there.
@@ -62,8 +76,8 @@ impl RealPlaces {
         Ok((whole, true))
     }
 
-    /// The thing itself, where links stand at the end of a path.
-    fn behind(&self, mut path: PathBuf) -> Result<PathBuf, Fault> {
+    /// The thing itself, where links stand at the end of a path. `passing` hears where each leads.
+    fn behind(&self, mut path: PathBuf, passing: &mut dyn FnMut(&Path)) -> Result<PathBuf, Fault> {
         for _ in 0..LINKS_MAX {
             if self.host.stat(&path)?.is_none_or(|meta| meta.kind != FileKind::Link) {
                 break;
@@ -71,6 +85,7 @@ impl RealPlaces {
             let target = self.host.read_link(&path)?;
             let target = path.parent().map_or_else(|| target.clone(), |parent| parent.join(&target));
             path = self.host.real_path(&target)?;
+            passing(&path);
         }
         Ok(path)
     }
@@ -93,7 +108,8 @@ mod tests {
             std::fs::write(top.join("d").join(name), "x").unwrap();
         }
         symlink("file", top.join("d/link")).unwrap();
-        let places = RealPlaces::default();
+        let host = zester_host::real::Real::new();
+        let places = RealPlaces::on(&host);
         for round in 0..2 * LISTED_FROM {
             for (asked, followed) in [("way/link", "d/file"), ("d/other", "d/other"), ("d/none", "d/none")] {
                 assert_eq!(places.of(&top.join(asked), true), top.join(followed), "{round}");

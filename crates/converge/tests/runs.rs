@@ -362,6 +362,80 @@ async fn s57_a_file_behind_links_at_the_end_of_a_path_is_one_file() {
     assert_eq!(fs::read_to_string(scratch.path("file")).unwrap(), "before");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-57")]
+async fn s57_what_others_write_or_need_through_a_link_at_the_end_stays() {
+    let scratch = Scratch::with(
+        "written:\n  file.managed: [{path: @T@/link}, {content: written}]\n\
+         edited:\n  file.append: [{path: @T@/first}, {text: more}]\n\
+         built:\n  cmd.run: [{command: \"echo built > @T@/mark\"}, {creates: @T@/mark}]\n\
+         data:\n  file.directory: [{path: @T@/held}, {clean: true}]\n",
+    );
+    fs::create_dir(scratch.path("held")).unwrap();
+    for (link, target) in [
+        ("link", "held/written"),
+        ("first", "held/second"),
+        ("held/second", "beside/edited"),
+        ("mark", "held/built"),
+    ] {
+        let target = if target == "beside/edited" { "edited".into() } else { scratch.path(target) };
+        std::os::unix::fs::symlink(target, scratch.path(link)).unwrap();
+    }
+    for file in ["edited", "built", "stray"] {
+        fs::write(scratch.path("held").join(file), "before\n").unwrap();
+    }
+    for round in 0..3 {
+        let applied = scratch.run(Mode::Apply).await.unwrap();
+        assert_eq!(applied.failed, 0, "{applied:?}");
+        assert_eq!(applied.changed == 0, round > 0, "{applied:?}");
+        let read = |name: &str| fs::read_to_string(scratch.path(name)).unwrap();
+        assert_eq!((read("link"), read("mark")), ("written".into(), "before\n".into()));
+        assert_eq!(read("first"), "before\nmore\n");
+        assert!(!scratch.path("held/stray").exists());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-57")]
+async fn s57_what_is_filled_through_a_link_is_not_cleared_away() {
+    let scratch = Scratch::with(
+        "unpacked:\n  archive.extracted: [{name: @T@/link}, {source: @T@/a.tar}, {enforce_toplevel: false}]\n\
+         data:\n  file.directory: [{path: @T@/held}, {clean: true}, {require: [{archive: unpacked}]}]\n",
+    );
+    fs::rename(scratch.path("states/c.zy"), scratch.path("states/c.sls")).unwrap();
+    fs::create_dir(scratch.path("held")).unwrap();
+    std::os::unix::fs::symlink(scratch.path("held"), scratch.path("link")).unwrap();
+    fs::write(scratch.path("inside"), "inside").unwrap();
+    let mut tar = Command::new("tar");
+    let packed = tar.arg("-C").arg(scratch.path("")).arg("-cf").arg(scratch.path("a.tar")).arg("inside");
+    assert!(packed.status().unwrap().success());
+    let applied = scratch.run(Mode::Apply).await.unwrap();
+    assert_eq!(applied.failed, 0, "{applied:?}");
+    assert!(scratch.path("held/inside").exists(), "{applied:?}");
+    assert_eq!(scratch.run(Mode::Apply).await.unwrap().changed, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-57")]
+async fn s57_a_directory_that_another_state_takes_as_its_source_is_not_emptied() {
+    for kind in ["file.copy", "file.recurse"] {
+        let scratch = Scratch::with(&format!(
+            "all:\n  file.directory: [{{path: @T@/held/sub}}, {{clean: true}}]\n\
+             data:\n  file.directory: [{{path: @T@/held}}, {{clean: true}}]\n\
+             taken:\n  {kind}: [{{path: @T@/copy}}, {{source: @T@/held}}]\n",
+        ));
+        fs::create_dir_all(scratch.path("held/sub")).unwrap();
+        for file in ["held/file", "held/sub/file"] {
+            fs::write(scratch.path(file), "kept").unwrap();
+        }
+        let applied = scratch.run(Mode::Apply).await.unwrap();
+        assert_eq!(applied.failed, 0, "{applied:?}");
+        for file in ["held/file", "held/sub/file", "copy/file", "copy/sub/file"] {
+            assert!(scratch.path(file).exists(), "{kind} {file}");
+        }
+    }
+}
+
 fn strings(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }

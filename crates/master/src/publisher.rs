@@ -516,7 +516,9 @@ impl PublisherTask {
         if let Some(changes) = self.sources.iter().find(|tracked| !tracked.rests()) {
             return Err(changes_now(&changes.source));
         }
-        self.sources.iter().for_each(|tracked| tracked.source.origin.look_anew());
+        // Whoever only asks what would be takes nothing from later looks.
+        let allow_empty = request.allow_empty && !request.dry_run;
+        self.sources.iter().for_each(|tracked| tracked.source.origin.look_anew(allow_empty));
         let mut reports = Vec::new();
         for at in 0..self.sources.len() {
             let Some(source) = self.sources.get(at).map(|tracked| tracked.source.clone()) else { continue };

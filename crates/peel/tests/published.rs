@@ -376,6 +376,22 @@ async fn s36_a_tree_that_was_published_empty_hides_no_baked_directory() {
     assert_eq!(dirs.choose(false).await.unwrap().path, baked);
 }
 
+#[tokio::test]
+#[rule("S-36")]
+async fn s36_a_cache_that_cannot_be_read_is_not_an_empty_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (live, baked) = (dir.path().join("cache"), dir.path().join("baked"));
+    std::fs::create_dir(&baked).unwrap();
+    let dirs =
+        StatesDirs { cache: Some(Arc::new(DiskCache::open(&live).unwrap())), baked: Some(baked.clone()) };
+    // A ring of links: nobody can read it, root neither.
+    std::os::unix::fs::symlink(&live, &live).unwrap();
+    assert_eq!(dirs.choose(true).await.unwrap().path, live, "the run says what is wrong with it");
+    std::fs::remove_file(&live).unwrap();
+    std::os::unix::fs::symlink(dir.path().join("nowhere"), &live).unwrap();
+    assert_eq!(dirs.choose(true).await.unwrap().path, baked, "there is nothing behind it");
+}
+
 /// Each of the later looks counts: files that come just before one of them are found by it.
 #[tokio::test(start_paused = true)]
 #[rule("S-36")]

@@ -85,6 +85,10 @@ pub struct Claims {
     /// Paths that must not go with what is nobody's, though it says nothing of what lies inside, and nobody waits for them: a
     /// home, the link of an alternative.
     pub holds: Vec<PathBuf>,
+    /// Directories out of which it takes all that lies there, to put it elsewhere: each is among its `needs` as well.
+    pub takes: Vec<PathBuf>,
+    /// A user whom it makes where there is none, with the home that the system gives.
+    pub makes_user: Option<String>,
     /// The directory that its command runs in, which must be there first.
     pub works_in: Option<PathBuf>,
     /// A link at the end of its paths is followed: what it leads to is what it decides about.
@@ -132,6 +136,7 @@ impl Claims {
         Claims {
             owned: self.owned.iter().map(owned).collect(),
             edits: self.edits.iter().map(|path| meant(path, true)).collect(),
+            takes: self.takes.iter().map(|path| meant(path, true)).collect(),
             ..self.clone()
         }
     }
@@ -154,6 +159,13 @@ impl Claims {
     pub(crate) fn needs<'a>(mut self, paths: impl IntoIterator<Item = &'a Path>) -> Claims {
         self.needs.extend(paths.into_iter().filter(|path| path.is_absolute()).map(as_meant));
         self
+    }
+
+    /// A source on this machine that may be a directory, and is then taken whole.
+    pub(crate) fn takes<'a>(mut self, paths: impl IntoIterator<Item = &'a Path>) -> Claims {
+        let paths: Vec<&Path> = paths.into_iter().filter(|path| path.is_absolute()).collect();
+        self.takes.extend(paths.iter().copied().map(as_meant));
+        self.needs(paths)
     }
 
     /// Paths that it would miss.

@@ -53,8 +53,8 @@ pub trait StateFileSource: Send + Sync {
     fn managed_below(&self, _directory: &Path) -> Result<Vec<PathBuf>, Fault> {
         Ok(Vec::new())
     }
-    /// How many states of this run put things into a directory that only they know, or into one above it. All its names count
-    /// as one.
+    /// How many states of this run put things that only they know into a directory, or into one above it, or take all that lies
+    /// there. All its names count as one.
     fn fillers_of(&self, _names: &[&Path]) -> usize {
         0
     }

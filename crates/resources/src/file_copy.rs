@@ -137,7 +137,7 @@ impl FileResource for Copy {
         Claims::of(owned)
             .fills()
             .accounts(self.user.as_deref(), self.group.as_deref())
-            .needs([&*self.source])
+            .takes([&*self.source])
             .makes_parents(self.makedirs, (self.dir_mode, &self.user, &self.group))
     }
 }

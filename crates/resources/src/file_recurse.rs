@@ -309,7 +309,7 @@ impl FileResource for Recurse {
             .fills()
             .clears(self.clean)
             .accounts(self.user.as_deref(), self.group.as_deref())
-            .needs(self.local())
+            .takes(self.local())
             .makes_parents(true, how)
     }
 }

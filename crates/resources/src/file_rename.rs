@@ -171,7 +171,7 @@ impl FileResource for Rename {
         let how: (Option<u32>, Option<&str>, Option<&str>) = (None, None, None);
         Claims::of(Claims::path(&self.path, "renamed").with("source", Some(&self.source.0)))
             .fills()
-            .needs([&*self.source])
+            .takes([&*self.source])
             .makes_parents(self.makedirs, how)
     }
 }

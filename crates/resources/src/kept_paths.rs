@@ -24,13 +24,14 @@ impl KeptPaths {
         if named != top {
             below.extend(cx.files.managed_below(top)?);
         }
-        // Who decides about the directory itself has no share in what lies inside, unless it fills it.
+        // Who decides about the directory itself has no share in what lies inside, unless it fills it or takes it all.
         below.remove(Path::new(""));
         let filled = cx.files.fillers_of(&[named, top]) > usize::from(itself);
         Ok(KeptPaths { top: top.to_path_buf(), below, filled })
     }
 
-    /// Whether another state of the run puts things into the directory, or into one above, that only it knows.
+    /// Whether another state of the run puts things into the directory, or into one above, that only it knows, or takes all that
+    /// lies there.
     pub(crate) fn is_filled(&self) -> bool {
         self.filled
     }

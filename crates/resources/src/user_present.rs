@@ -309,6 +309,7 @@ impl Resource for Present {
         for name in self.groups.iter().chain(&self.optional_groups).flatten() {
             claims = claims.accounts(None, Some(name));
         }
+        claims.makes_user = self.home.is_none().then(|| self.name.clone());
         claims.holds(self.home.as_deref())
     }
 }

@@ -181,3 +181,78 @@ pub fn unclosed<'s>(source: &'s str, syntax: &SyntaxConfig) -> Option<(&'s str, 
     }
     open.pop()
 }
+
+/// What a tag does to the blocks that are open.
+enum BlockEffect<'s> {
+    /// By the word that ends it.
+    Opens(&'static str),
+    Closes(&'s str),
+    Stays,
+}
+
+/// The ranges of a template that are a tag or lie in a block, in bytes; they may overlap. `None` where that cannot be told.
+pub fn decided_ranges(source: &str) -> Option<Vec<Range<usize>>> {
+    let mut found = Vec::new();
+    let mut blocks: Vec<(&str, usize)> = Vec::new();
+    let mut tag: Option<(usize, Vec<Token<'_>>)> = None;
+    for token in tokenize(source, false, super::environment::syntax()) {
+        let (token, span) = token.ok()?;
+        let span = range(span);
+        match token {
+            Token::BlockStart | Token::VariableStart => tag = Some((span.start, Vec::new())),
+            Token::VariableEnd => found.push(tag.take()?.0..span.end),
+            Token::BlockEnd => {
+                let (start, tokens) = tag.take()?;
+                found.push(start..span.end);
+                match step(&tokens)? {
+                    BlockEffect::Opens(end) => blocks.push((end, start)),
+                    BlockEffect::Closes(word) => {
+                        let (_, from) = blocks.pop().filter(|(end, _)| *end == word)?;
+                        found.push(from..span.end);
+                    }
+                    BlockEffect::Stays => {}
+                }
+            }
+            token => {
+                if let Some((_, tokens)) = &mut tag {
+                    tokens.push(token);
+                }
+            }
+        }
+    }
+    (blocks.is_empty() && tag.is_none()).then_some(found)
+}
+
+/// `None` for a tag that nobody here knows.
+fn step<'s>(tokens: &[Token<'s>]) -> Option<BlockEffect<'s>> {
+    let Some(Token::Ident(word)) = tokens.first() else { return None };
+    Some(match *word {
+        "if" => BlockEffect::Opens("endif"),
+        "for" => BlockEffect::Opens("endfor"),
+        "macro" => BlockEffect::Opens("endmacro"),
+        "call" => BlockEffect::Opens("endcall"),
+        "filter" => BlockEffect::Opens("endfilter"),
+        "block" => BlockEffect::Opens("endblock"),
+        "with" => BlockEffect::Opens("endwith"),
+        "autoescape" => BlockEffect::Opens("endautoescape"),
+        "load_yaml" | "load_json" | "load_text" => BlockEffect::Opens("endload"),
+        "set" if !assigns(tokens) => BlockEffect::Opens("endset"),
+        "set" | "else" | "elif" | "do" | "include" | "import" | "from" | "extends" | "break" | "continue"
+        | "import_yaml" | "import_json" | "import_text" => BlockEffect::Stays,
+        word if word.starts_with("end") => BlockEffect::Closes(word),
+        _ => return None,
+    })
+}
+
+/// Whether a `set` has its value in the tag: `=` outside of every bracket. In `{% set x | indent(width=2) %}` it has not.
+fn assigns(tokens: &[Token<'_>]) -> bool {
+    let mut depth = 0_i32;
+    tokens.iter().any(|token| {
+        match token {
+            Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => depth += 1,
+            Token::ParenClose | Token::BracketClose | Token::BraceClose => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && matches!(token, Token::Assign)
+    })
+}

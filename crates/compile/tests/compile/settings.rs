@@ -176,3 +176,35 @@ fn d6_nor_may_the_template_that_assigns_them_ask_for_facts() {
         assert!(read.is_ok(), "{top}: {read:?}");
     }
 }
+
+#[test]
+#[rule("D-6")]
+fn d6_a_block_ends_where_the_engine_ends_it() {
+    let sealed = ("db.zy", "p: !secret x\n");
+    let asks = "{% if facts.os != 'none' %}\n";
+    let cases = [
+        "{% load_yaml as x %}\na: 1\n{% endload %}\n'*': [db]\n{% endif %}\n",
+        "{% load_json as x %}\n{}\n{%- endload %}\n'*': [db]\n{% endif %}\n",
+        "{% raw %}# {% endif %}{% endraw %}\n'*': [db]\n{% endif %}\n",
+        "# {{ '{% endif %}' }}\n'*': [db]\n{% endif %}\n",
+        "{% set x | indent(width=2) %}a{% endset %}\n'*': [db]\n{% endif %}\n",
+    ];
+    for inside in cases {
+        let top = format!("{asks}{inside}");
+        let found = assigned(&[sealed, ("top.zy", &top)]).unwrap_err();
+        assert!(found[0].contains("this line depends on facts"), "{top}: {found:?}");
+    }
+    let key = "{% if facts.os != 'none' %}\ninclude:\n{% else %}\nother:\n{% endif %}\n  - db\n";
+    let found = assigned(&[sealed, ("more.zy", key), ("top.zy", "'*': [more]\n")]).unwrap_err();
+    assert!(found[0].contains("this line depends on facts"), "{found:?}");
+    for before in [
+        "{% load_yaml as x %}\na: 1\n{% endload %}\n",
+        "{% set x %}a{% endset %}{# {% if %} #}\n",
+        "# {% raw %}{% if %}{% endraw %}\n",
+    ] {
+        let outside =
+            format!("{{% if facts.os is defined %}}\n'*': [web]\n{{% endif %}}\n{before}'web*':\n  - db\n");
+        let read = assigned(&[sealed, ("web.zy", "x: 1\n"), ("top.zy", &outside)]);
+        assert!(read.is_ok(), "{outside}: {read:?}");
+    }
+}

@@ -23,6 +23,7 @@ pub(super) fn refuse_what_others_fill(
         paths_of(filling).for_each(|path| fillers.entry(path).or_default().push(state));
     }
     for (state, clearing) in claims.iter().enumerate().filter(|(_, claims)| claims.clears) {
+        tell_what_others_take(program, claims, (state, clearing), implicit);
         let found = paths_of(clearing).find_map(|path| {
             let others = path.ancestors().filter_map(|above| Some((above, fillers.get(above)?)));
             let mut others =
@@ -60,4 +61,29 @@ pub(super) fn refuse_what_others_fill(
             ),
         }
     }
+}
+
+/// A state that clears a directory out of which another one takes all that lies there: nobody knows what of it is meant, so
+/// nothing goes.
+fn tell_what_others_take(
+    program: &Program,
+    claims: &[Claims],
+    (state, clearing): (usize, &Claims),
+    implicit: &mut ImplicitOrder,
+) {
+    let others = claims.iter().enumerate().filter(|(other, _)| *other != state);
+    let mut taken = others.flat_map(|(other, claims)| claims.takes.iter().map(move |taken| (other, taken)));
+    let found = taken.find(|(_, taken)| paths_of(clearing).any(|path| path.starts_with(taken)));
+    let Some((other, taken)) = found else { return };
+    let (Some(clears), Some(takes)) = (program.states.get(state), program.states.get(other)) else { return };
+    let message = format!(
+        "`clean` of {} removes nothing: {} takes all of {} as its source",
+        clears.name,
+        takes.name,
+        taken.display()
+    );
+    implicit.warnings.push(
+        pair(Kind::Lint, message, clears, takes)
+            .hint("take `clean` away here, or name the files that are to be taken"),
+    );
 }

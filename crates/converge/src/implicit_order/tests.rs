@@ -234,6 +234,27 @@ q: {pkg.removed: [{name: curl}]}
 
 #[test]
 #[rule("S-57")]
+fn s57_clean_of_what_another_state_takes_as_its_source_is_told() {
+    let text = "
+whole: {file.directory: [{path: /t/data}, {clean: true}]}
+above: {file.directory: [{path: /t}, {clean: true}]}
+taken: {file.copy: [{path: /copy}, {source: /t/data}]}
+one: {file.copy: [{path: /one}, {source: /u/data/file}]}
+part: {file.directory: [{path: /u/data}, {clean: true}]}
+";
+    for file in ["c.zy", "c.sls"] {
+        let told = said(file, text);
+        assert_eq!(
+            told,
+            [
+                "`clean` of file.directory:whole removes nothing: file.copy:taken takes all of /t/data as its source"
+            ]
+        );
+    }
+}
+
+#[test]
+#[rule("S-57")]
 fn s57_clean_where_another_state_fills_the_directory_is_an_error_and_in_files_for_salt_a_warning() {
     let text = "
 a: {git.latest: [{name: 'https://example.com/a'}, {target: /srv/a}]}

@@ -89,8 +89,9 @@ pub trait TreeOrigin: Send + Sync {
     fn read(&self) -> BoxFuture<'_, Result<OriginTree, String>> {
         Box::pin(async move { OriginTree::read(self.checkout().await?).await })
     }
-    /// Somebody asks for what is there now: the next look takes nothing that was fetched before.
-    fn look_anew(&self) {}
+    /// Somebody asks for what is there now: the next look takes nothing that was fetched before. `allow_empty`: what is
+    /// empty all at once is meant to be.
+    fn look_anew(&self, _allow_empty: bool) {}
     /// How people know it.
     fn words(&self) -> String;
     /// A directory whose changes are noticed as they happen.

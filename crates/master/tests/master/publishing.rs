@@ -455,7 +455,7 @@ impl TreeOrigin for Asked {
     fn checkout(&self) -> BoxFuture<'_, Result<Checkout, String>> {
         self.0.checkout()
     }
-    fn look_anew(&self) {
+    fn look_anew(&self, _: bool) {
         self.1.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
     }
     fn words(&self) -> String {

@@ -85,6 +85,11 @@ impl Chosen {
     }
 }
 
+/// Only what was read and holds nothing is empty, and what is not there: what cannot be read is taken, so that whoever runs it
+/// says why, and nothing else runs in its place.
 fn holds_files(directory: &Path) -> bool {
-    std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
+    match std::fs::read_dir(directory) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    }
 }

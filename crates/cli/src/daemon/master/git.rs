@@ -29,6 +29,8 @@ const GIT_LIMIT: Duration = Duration::from_secs(120);
 const FRESH: Duration = Duration::from_secs(2);
 /// Where the layers are kept that held files when they were built last.
 const FILLED: &str = "filled";
+/// What to do where a layer is empty all at once, and that is meant.
+const LET_IT_BE_EMPTY: &str = "`zester publish --allow-empty` publishes without it";
 /// Letters of git's complaint that are told.
 const COMPLAINT_MAX: usize = 300;
 
@@ -42,6 +44,8 @@ pub struct GitLayers {
     last: Mutex<Option<Fetched>>,
     /// The next look fetches, however lately the last one did.
     anew: AtomicBool,
+    /// The next look takes layers as they are, empty or not.
+    allow_empty: AtomicBool,
 }
 
 #[derive(Clone)]
@@ -61,8 +65,12 @@ impl GitLayers {
         for layer in layers {
             check(layer)?;
         }
-        let (layers, last, anew) = (layers.to_vec(), Mutex::default(), AtomicBool::default());
-        Ok(GitLayers { layers, over, place, every, local_host, last, anew })
+        // What links lead to, and what git is told, counts from elsewhere.
+        let place = std::path::absolute(&place)
+            .map_err(|error| format!("cannot tell where {} is: {error}", place.display()))?;
+        let (layers, last) = (layers.to_vec(), Mutex::default());
+        let (anew, allow_empty) = Default::default();
+        Ok(GitLayers { layers, over, place, every, local_host, last, anew, allow_empty })
     }
 
     /// A path that leads to the newest tree.
@@ -73,12 +81,16 @@ impl GitLayers {
     async fn bring(&self) -> Result<Checkout, String> {
         let mut last = self.last.lock().await;
         let anew = self.anew.swap(false, Ordering::SeqCst);
+        let allow_empty = self.allow_empty.swap(false, Ordering::SeqCst);
         if let Some(fetched) = last.as_ref().filter(|fetched| !anew && fetched.at.elapsed() < FRESH) {
             return Ok(fetched.checkout.clone());
         }
         // A tree without it would take its files from the peels (D-2).
-        if let Some(gone) = self.over.as_ref().filter(|over| !over.is_dir()) {
-            return Err(format!("{} is not there; what was published before stays", gone.display()));
+        if let Some(gone) = self.over.as_ref().filter(|over| !allow_empty && !over.is_dir()) {
+            return Err(format!(
+                "{} is not there; what was published before stays: {LET_IT_BE_EMPTY}",
+                gone.display()
+            ));
         }
         let mut commits = Vec::new();
         for layer in &self.layers {
@@ -89,7 +101,7 @@ impl GitLayers {
             |fetched: &&Fetched| fetched.checkout.commit == commit && fetched.checkout.directory.is_dir();
         let checkout = match last.as_ref().filter(same).filter(|_| self.over.is_none()) {
             Some(fetched) => fetched.checkout.clone(),
-            None => Checkout { directory: self.build(&commits).await?, commit },
+            None => Checkout { directory: self.build(&commits, allow_empty).await?, commit },
         };
         *last = Some(Fetched { at: Instant::now(), checkout: checkout.clone() });
         Ok(checkout)
@@ -150,7 +162,7 @@ impl GitLayers {
     }
 
     /// All layers in a directory of their own.
-    async fn build(&self, commits: &[String]) -> Result<PathBuf, String> {
+    async fn build(&self, commits: &[String], allow_empty: bool) -> Result<PathBuf, String> {
         let failed = |error: std::io::Error| format!("cannot write to {}: {error}", self.place.display());
         let scratch = tempfile::Builder::new().prefix("scratch-").tempdir_in(&self.place).map_err(failed)?;
         let mut roots = Vec::new();
@@ -164,12 +176,16 @@ impl GitLayers {
             self.git(layer, &words, &[("GIT_INDEX_FILE", &index)]).await?;
             roots.push(below(&tree, layer)?);
         }
-        roots.extend(self.over.clone());
-        let filled = self.filled(&roots)?;
+        roots.extend(self.over.clone().filter(|over| !allow_empty || over.is_dir()));
+        let layers: Vec<(String, PathBuf)> = self.names().zip(roots).collect();
         let made = tempfile::Builder::new().prefix("tree-").tempdir_in(&self.place).map_err(failed)?;
         let target = made.path().to_path_buf();
-        let lay = move || roots.iter().try_for_each(|root| lay_over(&target, root));
-        tokio::task::spawn_blocking(lay).await.map_err(|error| error.to_string())??;
+        let place = self.place.clone();
+        let lay = move || {
+            let filled = filled(&place, &layers, allow_empty)?;
+            layers.iter().try_for_each(|(_, root)| lay_over(&target, root)).map(|()| filled)
+        };
+        let filled = tokio::task::spawn_blocking(lay).await.map_err(|error| error.to_string())??;
         let made = made.keep();
         self.point_to(&made).map_err(failed)?;
         std::fs::write(self.place.join(FILLED), filled.join("\n")).map_err(failed)?;
@@ -185,31 +201,6 @@ impl GitLayers {
         of_git.chain(self.over.iter().map(|over| over.display().to_string()))
     }
 
-    /// The layers that hold files, by name. One that did and is empty now takes nothing from the peels: a reference that points
-    /// elsewhere, a disk that is not mounted (D-2).
-    fn filled(&self, roots: &[PathBuf]) -> Result<Vec<String>, String> {
-        let path = self.place.join(FILLED);
-        let before = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
-        };
-        let mut filled = Vec::new();
-        for (name, root) in self.names().zip(roots) {
-            let read = Directory::read(root).map_err(|error| error.to_string())?;
-            match read.tree.is_empty() {
-                false => filled.push(name),
-                true if before.lines().any(|line| line == name) => {
-                    return Err(format!(
-                        "{name} is empty and held files before; what was published before stays until it holds some, or is no layer any more"
-                    ));
-                }
-                true => {}
-            }
-        }
-        Ok(filled)
-    }
-
     /// The newest tree is found under one name; those before it go.
     fn point_to(&self, tree: &Path) -> std::io::Result<()> {
         let next = self.place.join("next");
@@ -218,7 +209,7 @@ impl GitLayers {
         std::fs::rename(&next, GitLayers::current(&self.place))?;
         for entry in std::fs::read_dir(&self.place)?.flatten() {
             let name = entry.file_name();
-            if name.as_encoded_bytes().starts_with(b"tree-") && entry.path() != tree {
+            if name.as_encoded_bytes().starts_with(b"tree-") && Some(name.as_os_str()) != tree.file_name() {
                 let _goes_with_the_next = std::fs::remove_dir_all(entry.path());
             }
         }
@@ -268,7 +259,8 @@ impl TreeOrigin for GitLayers {
         Box::pin(self.bring())
     }
 
-    fn look_anew(&self) {
+    fn look_anew(&self, allow_empty: bool) {
+        self.allow_empty.store(allow_empty, Ordering::SeqCst);
         self.anew.store(true, Ordering::SeqCst);
     }
 
@@ -309,6 +301,31 @@ fn below(tree: &Path, layer: &GitLayer) -> Result<PathBuf, String> {
         Ok(real) if real.starts_with(&root) && real.is_dir() => Ok(real),
         _ => Err(format!("{shown} has no directory `{subdir}`")),
     }
+}
+
+/// The layers that hold files, by name. One that did and is empty now takes nothing from the peels: a reference that points
+/// elsewhere, a disk that is not mounted (D-2); unless somebody says that it is meant. Blocks.
+fn filled(place: &Path, layers: &[(String, PathBuf)], allow_empty: bool) -> Result<Vec<String>, String> {
+    let path = place.join(FILLED);
+    let before = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
+    };
+    let mut filled = Vec::new();
+    for (name, root) in layers {
+        let read = Directory::read(root).map_err(|error| error.to_string())?;
+        match read.tree.is_empty() {
+            false => filled.push(name.clone()),
+            true if !allow_empty && before.lines().any(|line| line == name) => {
+                return Err(format!(
+                    "{name} is empty and held files before; what was published before stays until it holds some, or is no layer any more: {LET_IT_BE_EMPTY}"
+                ));
+            }
+            true => {}
+        }
+    }
+    Ok(filled)
 }
 
 /// Blocks.
@@ -466,7 +483,8 @@ mod tests {
         repo.commit("a.zy", "base");
         let over = place.path().join("over");
         let origin = layers_under(&[repo.layer(None)], Some(over.clone()), place.path());
-        let gone = format!("{} is not there; what was published before stays", over.display());
+        let gone =
+            format!("{} is not there; what was published before stays: {LET_IT_BE_EMPTY}", over.display());
         assert_eq!(origin.checkout().await, Err(gone.clone()), "it was never there");
         std::fs::create_dir(&over).unwrap();
         std::fs::write(over.join("b.zy"), "over").unwrap();
@@ -498,7 +516,20 @@ mod tests {
         // A master that was started anew knows it as well.
         let origin = layers_under(&all, Some(over.clone()), place.path());
         assert_eq!(origin.checkout().await.unwrap_err(), why);
+        assert!(why.ends_with("`zester publish --allow-empty` publishes without it"), "{why}");
+        origin.look_anew(true);
+        let checkout = origin.checkout().await.unwrap();
+        assert_eq!((read(&checkout, "c.zy"), read(&checkout, "a.zy")), (None, Some("base".into())));
+        assert!(again(&origin).await.is_ok(), "and from then on it is no loss");
         std::fs::write(over.join("c.zy"), "over").unwrap();
+        again(&origin).await.unwrap();
+        std::fs::remove_dir_all(&over).unwrap();
+        again(&origin).await.unwrap_err();
+        origin.look_anew(true);
+        assert_eq!(read(&origin.checkout().await.unwrap(), "c.zy"), None, "nor is one that is not there");
+        std::fs::create_dir(&over).unwrap();
+        std::fs::write(over.join("c.zy"), "over").unwrap();
+        again(&origin).await.unwrap();
         // A branch without a file, and a directory that is in it no more.
         for (repo, file) in [(&base, "a.zy"), (&more, "states/b.zy")] {
             repo.git(&["-C", "work", "rm", "--quiet", file]);
@@ -518,7 +549,7 @@ mod tests {
         let origin = layers(&[repo.layer(None)], place.path());
         origin.checkout().await.unwrap();
         let second = repo.commit("a.zy", "2");
-        origin.look_anew();
+        origin.look_anew(false);
         let asked = origin.checkout().await.unwrap();
         assert_eq!((asked.commit.as_str(), read(&asked, "a.zy").as_deref()), (second.as_str(), Some("2")));
         // As if it had been fetched this very moment, however slow this machine is.
@@ -527,6 +558,21 @@ mod tests {
             last.at = Instant::now() + GIT_LIMIT;
         }
         assert_eq!(origin.checkout().await.unwrap(), asked);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("D-2")]
+    async fn d2_a_tree_is_where_it_was_made_whatever_the_data_directory_is_called() {
+        let (repo, place) = (Repo::new(), tempfile::tempdir().unwrap());
+        repo.commit("a.zy", "1");
+        let up = std::env::current_dir().unwrap();
+        let mut relative: PathBuf = up.components().skip(1).map(|_| "..").collect();
+        relative.extend(place.path().strip_prefix("/"));
+        let origin = layers(&[repo.layer(None)], &relative);
+        let checkout = origin.checkout().await.unwrap();
+        assert_eq!(read(&checkout, "a.zy").as_deref(), Some("1"));
+        let link = GitLayers::current(&relative.join("git"));
+        assert_eq!(std::fs::read_to_string(link.join("a.zy")).unwrap(), "1");
     }
 
     #[test]
