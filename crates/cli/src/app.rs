@@ -238,6 +238,7 @@ impl App {
             no_wait: running.no_wait,
             force: false,
             run: None,
+            turns: None,
         })
     }
 

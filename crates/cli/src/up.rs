@@ -22,6 +22,8 @@ use zester_link::Link;
 /// How long the peels may take to come online. Generous: a busy machine is slow.
 const ONLINE_WAIT: Duration = Duration::from_secs(60);
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
+/// The peels of one machine write the same files: they take turns at this one.
+const TURNS: &str = "turns";
 /// Of its directory, its log and its credentials.
 const MASTER: &str = "master";
 /// A fleet on one machine need not come back one after the other. Whatever the user sets comes later and counts.
@@ -163,7 +165,8 @@ impl Fleet {
                 Some(entrance) => entrance.told(&client, &name).await?.to_vec(),
                 None => Vec::new(),
             };
-            let words = ["peel", "run", "--id", &name].map(String::from);
+            let turns = self.place.path().join(TURNS).display().to_string();
+            let words = ["peel", "run", "--id", &name, "--turns", &turns].map(String::from);
             let peel = self.daemon(app, &name, &words, None, &told)?;
             self.peels.push(peel);
         }

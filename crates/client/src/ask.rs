@@ -95,6 +95,7 @@ impl Client {
         let end = Instant::now() + self.patience;
         // Whether some master may have the request, or a claim, and has not said what became of it.
         let mut in_doubt = false;
+        let mut silent = true;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let asked = question(left);
@@ -109,6 +110,7 @@ impl Client {
                         return Err(Error::Refused(refusal.clone()));
                     }
                     Some(refusal) => {
+                        silent = false;
                         in_doubt |= refusal.kind == RefusalKind::ClaimPending;
                         refusal.message.clone()
                     }
@@ -125,6 +127,7 @@ impl Client {
                 Err(error) if is_unsendable(&error) && !in_doubt => return Err(error.into()),
                 Err(error) => {
                     in_doubt = true;
+                    silent &= error.bus_kind() == Some(Kind::Timeout);
                     error.to_string()
                 }
             };
@@ -139,7 +142,7 @@ impl Client {
             tokio::time::sleep_until(end).await;
             return match self.link.get_latest::<Job>(&Key::Job(jid.clone())).await {
                 Ok(Some(_)) => Ok(None),
-                Ok(None) | Err(_) => Err(Error::InDoubt { jid: jid.clone(), last }),
+                Ok(None) | Err(_) => Err(Error::InDoubt { jid: jid.clone(), last, silent }),
             };
         }
     }

@@ -18,6 +18,8 @@ pub enum Error {
     InDoubt {
         jid: Jid,
         last: String,
+        /// Not one of them said anything: there may be none, which old servers do not tell.
+        silent: bool,
     },
     /// A master has the job, and how it goes on cannot be seen: it runs, or ran, all the same (J-28).
     OutOfSight {
@@ -56,7 +58,11 @@ impl fmt::Display for Error {
                     _ => Ok(()),
                 }
             }
-            Error::InDoubt { jid, last } => write!(
+            Error::InDoubt { jid, last, silent: true } => write!(
+                out,
+                "no master answered ({last}), so it is not known whether job {jid} will run: `zester peel list` says whether one is there, `zester job show {jid}` whether it has the job"
+            ),
+            Error::InDoubt { jid, last, silent: false } => write!(
                 out,
                 "it is not known whether job {jid} will run: {last}; `zester job show {jid}` tells once the bus answers"
             ),

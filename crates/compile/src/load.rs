@@ -61,7 +61,10 @@ pub struct ByFacts {
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum FactsIn {
     Target,
+    /// The top file's.
     Template,
+    /// That of a file which includes another.
+    Include,
 }
 
 pub struct Loader<'a, 'scope, 'env> {
@@ -194,7 +197,7 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
                             frame.file.includes.push(path.clone());
                         }
                         if self.is_by_facts(&from, key, at) {
-                            self.by_facts.push(ByFacts { path: path.clone(), at, by: FactsIn::Template });
+                            self.by_facts.push(ByFacts { path: path.clone(), at, by: FactsIn::Include });
                         }
                         self.enter(path, Some(at), &mut stack);
                     }

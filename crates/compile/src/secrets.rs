@@ -51,17 +51,24 @@ pub fn refuse_by_facts(loaded: &mut Loaded) {
     let mut found = Vec::new();
     for ByFacts { path, at, by } in &loaded.by_facts {
         let Some(holder) = with_secret(path, &files) else { continue };
+        let templated = || {
+            format!("`{holder}` holds a secret, and this line depends on facts that its template asks for")
+        };
+        let outside = "outside of every block, for ids by a glob, `E@` or `L@`";
         let (message, hint) = match by {
             FactsIn::Target => (
                 format!("`{holder}` holds a secret, so it may be assigned by id only"),
-                "a glob, `E@` or `L@`: facts are what a peel says of itself",
+                "a glob, `E@` or `L@`: facts are what a peel says of itself".to_string(),
             ),
-            FactsIn::Template => (
-                format!(
-                    "`{holder}` holds a secret, and this line depends on facts that its template asks for"
-                ),
-                "facts are what a peel says of itself: write the line outside of every block, for ids by a glob, `E@` or `L@`",
-            ),
+            FactsIn::Template => {
+                (templated(), format!("facts are what a peel says of itself: write the line {outside}"))
+            }
+            FactsIn::Include => {
+                let name = crate::reference::name_of(holder);
+                let hint =
+                    format!("facts are what a peel says of itself: assign `{name}` in top.zy, {outside}");
+                (templated(), hint)
+            }
         };
         found.push(Diagnostic::new(Kind::Target, message).at(*at).hint(hint));
     }

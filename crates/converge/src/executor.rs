@@ -19,6 +19,7 @@ use crate::local_host::LocalHost;
 use crate::plan::Plan;
 use crate::run_loop::{Executor, Observer, Report};
 use crate::secrets::SealedImages;
+use crate::turns::Turns;
 use check_cmd::{CheckCmd, Confirmed};
 use packages::{Answered, Asked};
 use predictions::Predictions;
@@ -66,6 +67,8 @@ pub struct StateExecutor {
     pub predictions: Predictions,
     /// Where the package states of a level meet.
     pub packages: Gathering<Asked, Answered>,
+    /// Among the peels of this machine, where there are several.
+    pub turns: Turns,
 }
 
 /// What an apply has to do.
@@ -82,7 +85,7 @@ impl Executor for StateExecutor {
         // A box for each: thousands of checks need not have the size of an apply.
         match command {
             Command::Check { node, forced } => {
-                Box::pin(async move { self.check(node, forced.as_ref()).await })
+                Box::pin(async move { self.check_in_turn(node, forced.as_ref()).await })
             }
             Command::Probe { node, target, forced } => {
                 Box::pin(async move { self.probe(node, target, forced.as_ref()).await })
@@ -90,6 +93,7 @@ impl Executor for StateExecutor {
             Command::Guard(node) => Box::pin(async move { Report::plain(self.guard(node).await) }),
             Command::Apply { node, .. } => Box::pin(async move { self.apply(node).await }),
             Command::Wait { node, interval, .. } => Box::pin(async move {
+                self.turns.leave(node);
                 tokio::select! {
                     _ = self.cancel.cancelled() => {}
                     _ = tokio::time::sleep(interval + self.splay(node)) => {}
@@ -103,6 +107,7 @@ impl Executor for StateExecutor {
     }
 
     fn left(&self, node: NodeId) {
+        self.turns.leave(node);
         if self.is_about_packages(node) {
             self.packages.leave(node);
         }
@@ -245,6 +250,16 @@ impl StateExecutor {
                 ..fault
             }),
         }
+    }
+
+    /// What it finds is to be so until it has acted on it.
+    async fn check_in_turn(&self, node: NodeId, forced: Option<&Force>) -> Report {
+        if let (Ok((_, bound)), None) = (self.parts(node), &self.overlay)
+            && let Err(fault) = self.turns.take(node, bound.kind(), &self.cancel).await
+        {
+            return Report::plain(Err(fault));
+        }
+        self.check(node, forced).await
     }
 
     async fn check(&self, node: NodeId, forced: Option<&Force>) -> Report {

@@ -43,6 +43,7 @@ pub mod secrets;
 pub mod settings;
 pub mod tree;
 pub mod tree_functions;
+mod turns;
 pub mod which_run;
 mod whole_tree;
 

@@ -15,6 +15,7 @@ use crate::refresh::{self, ForcedByObserver, MutedObserver, Refreshes};
 use crate::revert::{NOTHING, RevertExecutor, Selection};
 use crate::run_loop::{Observer, run_to_end};
 use crate::secrets::{self, HidingObserver};
+use crate::turns::Turns;
 use crate::which_run;
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -42,6 +43,8 @@ pub struct Options {
     pub force: bool,
     /// Revert: only what this run did.
     pub run: Option<String>,
+    /// Shared with others that take this machine for theirs, who write in turns.
+    pub turns: Option<PathBuf>,
 }
 
 /// A run's own name: sortable by time.
@@ -357,6 +360,7 @@ impl RunContext<'_> {
             unknowns: Default::default(),
             predictions: Default::default(),
             packages: Default::default(),
+            turns: Turns::new(self.options.turns.clone()),
         })
     }
 

@@ -84,6 +84,7 @@ impl Scratch {
             no_wait: false,
             force: false,
             run: None,
+            turns: None,
         };
         run::run(Some(Arc::new(plan)), &options, &self.local_host, Arc::new(NoObserver), &self.cancel).await
     }

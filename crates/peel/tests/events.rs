@@ -50,6 +50,7 @@ impl Place {
             facts: None,
             data_dir: dir.path().join("data"),
             concurrency: 4,
+            turns: None,
             environment: None,
             startup: None,
             events: connected.then_some(outlet),

@@ -48,6 +48,7 @@ impl Place {
             facts: None,
             data_dir: dir.path().join("data"),
             concurrency: 4,
+            turns: None,
             environment: environment.map(String::from),
             startup: None,
             events: None,

@@ -1,7 +1,7 @@
 //! `roles.yaml` as the user wrote it: what goes into the roster.
 
 use crate::limits::{ROLES_MAX, RULES_MAX};
-use crate::rights::VERBS;
+use crate::rights::{NO_VERB, VERBS};
 use crate::words::Reader;
 use zester_model::diagnostic::Diagnostic;
 use zester_model::node::Node;
@@ -80,9 +80,11 @@ fn rule(reader: &mut Reader<'_>, node: &Node) -> Option<RoleRule> {
     let functions: Vec<String> = functions
         .map(|value| reader.patterns(value).into_iter().map(|pattern| pattern.text).collect())
         .unwrap_or_default();
-    let verbs = texts(reader, "verbs");
+    let mut verbs = texts(reader, "verbs");
+    verbs.retain(|verb| verb != NO_VERB);
+    let says_nothing = find("verbs").is_some() && verbs.is_empty() && functions.is_empty();
     for (verb, span) in find("verbs").map(|value| reader.texts(value)).unwrap_or_default() {
-        if !VERBS.contains(&verb.as_str()) {
+        if verb != NO_VERB && !VERBS.contains(&verb.as_str()) {
             let known = || format!("the verbs are {}", VERBS.join(", "));
             let hint = did_you_mean(&verb, VERBS.iter().copied()).unwrap_or_else(known);
             reader.tell(span, &format!("`{verb}` is not a verb of a role; {hint}"));
@@ -102,7 +104,7 @@ fn rule(reader: &mut Reader<'_>, node: &Node) -> Option<RoleRule> {
         );
     }
     let line = reader.place(node.span);
-    (reader.problems.len() == before).then_some(RoleRule {
+    (reader.problems.len() == before && !says_nothing).then_some(RoleRule {
         effect,
         functions,
         verbs,

@@ -200,6 +200,7 @@ fn i14_what_is_wrong_with_roles_is_told_at_its_place() {
         ("r:\n  - {allow: [a.b], deny: [c.d]}", "roles.yaml:2:5: a line either allows or denies"),
         ("r:\n  - {allow: [a.b], targets: 'I@x:y'}", "roles.yaml:2:29: settings do not bound a role"),
         ("r:\n  - {allow: [a.b], targets: 'G@'}", "is not a target"),
+        ("r:\n  - {verbs: [watch]}", "retry, publish, forget, event, enroll, breaker_close"),
         ("r:\n  - {verbs: [kil]}", "roles.yaml:2:14: `kil` is not a verb of a role; did you mean `kill`?"),
         ("r:\n  - {deny: [a.b], direct: true}", "takes neither"),
         ("r: x", "roles.yaml:1:4: expected the lines of a role"),
@@ -207,6 +208,16 @@ fn i14_what_is_wrong_with_roles_is_told_at_its_place() {
         let found = read(text).unwrap_err();
         assert!(found.iter().any(|one| one.contains(told)), "{text}: {found:?}");
     }
+}
+
+/// Files of earlier releases name it.
+#[test]
+#[rule("I-14")]
+fn i14_the_audit_log_is_read_without_a_verb() {
+    let roles = read("r:\n  - {verbs: [kill, audit]}").unwrap();
+    assert_eq!(roles[0].rules[0].verbs, ["kill"]);
+    let roles = read("r:\n  - {verbs: [audit]}").unwrap();
+    assert!(roles[0].rules.is_empty(), "{roles:?}");
 }
 
 fn line() -> impl Strategy<Value = RoleRule> {

@@ -1,7 +1,7 @@
 //! Where the keys of a fleet lie: each secret in a file of its own, so that each can be taken elsewhere.
 
 use crate::answer::Failure;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use zester_identity::authority::{self, Fleet};
@@ -44,13 +44,11 @@ pub struct Directory {
 impl Directory {
     /// One that `zester auth init` made.
     pub fn open(root: &Path) -> Result<Directory, Failure> {
-        if !root.join(FLEET).is_file() {
-            return Err(Failure::usage(format!(
-                "{} holds no keys of a fleet; make them with `zester auth init`, or name another with --dir",
-                root.display()
-            )));
+        match std::fs::metadata(root.join(FLEET)) {
+            Ok(found) if found.is_file() => Ok(Directory { root: root.to_path_buf() }),
+            Ok(_) => Err(no_directory(root, &ErrorKind::NotFound.into())),
+            Err(error) => Err(no_directory(root, &error)),
         }
-        Ok(Directory { root: root.to_path_buf() })
     }
 
     /// An empty one, for its owner only.
@@ -173,9 +171,10 @@ impl Directory {
     pub fn secret(&self, name: &str) -> Result<KeyPair, Failure> {
         let file = format!("keys/{name}.nk");
         let purpose = SECRETS.iter().find(|(other, ..)| *other == name).map_or("", |(_, _, purpose)| purpose);
-        if !self.has_secret(name) {
+        // One that may not be looked at is told as that, by whoever reads it.
+        if self.path(&file).try_exists().is_ok_and(|is_here| !is_here) {
             return Err(Failure::usage(format!(
-                "{} is not here: it {purpose}; put it back for this command",
+                "{} is not here ({purpose}); put it back for this command",
                 self.path(&file).display()
             )));
         }
@@ -199,6 +198,20 @@ impl Directory {
         }
         found.sort();
         found
+    }
+}
+
+/// Why there are no keys: only where nothing is there they are to be made.
+fn no_directory(root: &Path, error: &std::io::Error) -> Failure {
+    let shown = root.display();
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => Failure::usage(format!(
+            "{shown} holds no keys of a fleet; make them with `zester auth init`, or name another with --dir"
+        )),
+        ErrorKind::PermissionDenied => Failure::usage(format!(
+            "{shown} cannot be read: permission denied; only its owner and root may, or name another with --dir"
+        )),
+        _ => Failure::usage(format!("{shown} cannot be read: {error}")),
     }
 }
 
@@ -297,4 +310,28 @@ pub fn random() -> Result<[u8; 32], Failure> {
     getrandom::fill(&mut bytes)
         .map_err(|error| Failure::usage(format!("there is no randomness: {error}")))?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Error;
+
+    #[test]
+    fn a_directory_that_may_not_be_read_is_not_one_without_keys() {
+        let told = |kind: ErrorKind| no_directory(Path::new("/k"), &Error::from(kind)).error.to_string();
+        assert!(told(ErrorKind::NotFound).contains("holds no keys of a fleet"));
+        let denied = told(ErrorKind::PermissionDenied);
+        assert!(denied.contains("permission denied") && !denied.contains("auth init"), "{denied}");
+    }
+
+    #[test]
+    fn a_secret_that_is_elsewhere_is_said_to_be_what_it_is() {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = Directory { root: temp.path().to_path_buf() };
+        for (name, _, purpose) in SECRETS {
+            let told = directory.secret(name).err().unwrap().error.to_string();
+            assert!(told.contains(&format!("{name}.nk is not here ({purpose})")), "{told}");
+        }
+    }
 }

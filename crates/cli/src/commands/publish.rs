@@ -2,6 +2,7 @@
 
 use crate::answer::{self, Answer, Failure};
 use crate::app::App;
+use crate::auth::operators;
 use crate::connection::Connect;
 use crate::exit::Exit;
 use crate::fleet::ask;
@@ -18,7 +19,8 @@ use zester_wire::{PublishReport, PublishRequest, PublishStatus, Published, Rollb
 ///
 /// Without a directory, the master that publishes does so now with its own directories and repositories. With --states,
 /// --settings or --reactor that tree is uploaded from here; it stays until the master's own directory changes or a plain
-/// `zester publish` asks for it. A tree that does not compile for the peels that are known is refused.
+/// `zester publish` asks for it. A tree that does not compile for the peels that are known is refused. Uploading takes an admin;
+/// operators with the verb `publish` do the rest.
 #[derive(clap::Args, Debug)]
 pub struct Publish {
     /// Upload these states
@@ -61,6 +63,7 @@ pub fn run(args: Publish, app: &mut App) -> answer::Result {
     if args.of.is_some() && !args.history && args.rollback.is_none() {
         return Err(Failure::usage("--of goes with --history and --rollback"));
     }
+    refuse_upload(&args, app)?;
     let brought = brought(&args)?;
     let asks = !args.history && !args.dry_run;
     let answered = app.block_on(async {
@@ -101,6 +104,20 @@ pub fn run(args: Publish, app: &mut App) -> answer::Result {
         },
         _ => failure,
     })
+}
+
+/// The server takes files from admins only, and answers nobody else: waiting would say nothing.
+fn refuse_upload(args: &Publish, app: &App) -> Result<(), Failure> {
+    if args.states.is_none() && args.settings.is_none() && args.reactor.is_none() {
+        return Ok(());
+    }
+    match args.connect.identity(app)?.filter(operators::has_own_account) {
+        Some(who) => Err(Failure::usage(format!(
+            "{} has roles, and operators with roles upload nothing: have an admin do it, or put the files where the master reads them and run `zester publish`",
+            who.name
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The trees of this machine that are to be uploaded.

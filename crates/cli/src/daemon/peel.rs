@@ -90,6 +90,9 @@ pub struct PeelRun {
         help_heading = "Enrollment"
     )]
     pub token: Option<String>,
+    /// A file that peels of one machine share: their states write in turns
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub turns: Option<PathBuf>,
     #[command(flatten)]
     pub connect: Connect,
     #[command(flatten)]
@@ -171,6 +174,7 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
             facts: args.facts.clone().or(app.config.facts.clone()),
             data_dir: data_dir.clone(),
             concurrency: app.config.concurrency.map_or(limits::CONCURRENCY_DEFAULT, |count| count as usize),
+            turns: args.turns.clone(),
             environment: args.env.clone().or(app.config.env.clone()),
             startup: startup.clone(),
             events: Some(EventOutlet { link: link.clone(), peel: id.clone() }),

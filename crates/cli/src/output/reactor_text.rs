@@ -9,6 +9,7 @@ use super::{duration_words, fleet_text};
 use crate::commands::reactor::Report;
 use std::fmt::Write;
 use std::time::Duration;
+use zester_wire::ledger::NO_ORIGIN;
 use zester_wire::{LedgerEntry, ReactorTestReply, RuleList, RuleStatus, TestedBlock, UnixMillis};
 
 /// Differences of a replay that are shown one by one; JSON has more.
@@ -155,6 +156,15 @@ pub fn decision(word: &str, paint: Paint) -> String {
     }
 }
 
+/// What an event is matched by, as far as the ledger knows it.
+pub fn event_key(origin: &str, tag: &str) -> String {
+    match (origin, tag) {
+        (NO_ORIGIN, "") => "events of nobody that is known".to_string(),
+        (origin, "") => origin.to_string(),
+        (origin, tag) => format!("{origin}/{tag}"),
+    }
+}
+
 /// What was decided, oldest first.
 pub fn history(entries: &[LedgerEntry], more: usize, since: Duration, paint: Paint) -> String {
     if entries.is_empty() {
@@ -167,11 +177,14 @@ pub fn history(entries: &[LedgerEntry], more: usize, since: Duration, paint: Pai
         let _infallible = writeln!(out, "{}", paint.dim(&format!("{more} earlier ones: --limit {all}")));
     }
     for entry in entries {
-        let key = one_line(&format!("{}/{}", entry.origin, entry.tag));
+        let key = one_line(&event_key(&entry.origin, &entry.tag));
         // Whole: the ids of events about jobs have long beginnings in common.
         let id = one_line(&entry.event_id);
-        let _infallible =
-            writeln!(out, "{}  {}  {}", paint.dim(&clock(entry.at)), paint.cyan(&key), paint.dim(&id));
+        let _infallible = write!(out, "{}  {}", paint.dim(&clock(entry.at)), paint.cyan(&key));
+        let _infallible = match id.is_empty() {
+            true => writeln!(out),
+            false => writeln!(out, "  {}", paint.dim(&id)),
+        };
         let _infallible = writeln!(out, "     {}", what(entry, paint));
     }
     out
@@ -205,6 +218,11 @@ pub fn replayed(report: &Report, paint: Paint) -> String {
         let _infallible = writeln!(out, "  {rule}: {} {count}×", decision(word, paint));
     }
     let _infallible = writeln!(out, "{} as it was, {} different", report.same, report.different);
+    if report.not_met > 0 {
+        let decisions = fleet_text::count_of(report.not_met, "decision");
+        let why = "about events that left the stream, or came earlier: not compared";
+        let _infallible = writeln!(out, "{}", paint.dim(&format!("{decisions} {why}")));
+    }
     for one in report.differences.iter().take(DIFFERENCES_SHOWN) {
         let who = match (one.rule.as_str(), one.block.as_str()) {
             ("", _) => "the event".to_string(),
@@ -231,6 +249,14 @@ pub fn replayed(report: &Report, paint: Paint) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_that_nobody_knows_are_told_without_a_key_of_half() {
+        let entry = LedgerEntry { origin: "_unknown".into(), unwritten: 5, ..LedgerEntry::default() };
+        let text = history(&[entry], 0, Duration::from_secs(60), Paint::new(false));
+        let first = text.lines().next().unwrap();
+        assert!(first.ends_with("  events of nobody that is known"), "{text}");
+    }
 
     #[test]
     fn ids_of_events_are_shown_whole_so_that_they_can_be_asked_for() {

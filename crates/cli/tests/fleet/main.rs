@@ -10,5 +10,6 @@ mod kill;
 mod missing;
 mod past_masters;
 mod target;
+mod turns;
 mod up;
 mod words;

@@ -66,7 +66,11 @@ fn i14_an_operator_does_what_its_roles_allow_and_nothing_else() {
         assert!(!output.status.success() && said(&output).contains(told), "{words}: {}", said(&output));
     }
     let creds = "--creds keys/creds/bob.creds";
-    for (words, told) in [("peel forget web-02", "bob may not forget"), ("publish", "bob may not publish")] {
+    for (words, told) in [
+        ("peel forget web-02", "bob may not forget"),
+        ("publish", "bob may not publish"),
+        ("publish --states states", "bob has roles, and operators with roles upload nothing"),
+    ] {
         let output = shell.run(&format!("zester {words} {creds}"));
         assert!(!output.status.success() && said(&output).contains(told), "{words}: {}", said(&output));
     }
@@ -77,6 +81,13 @@ fn i14_an_operator_does_what_its_roles_allow_and_nothing_else() {
         let dropped = text.lines().filter(|line| line.starts_with("zester_reactor_events_dropped_total"));
         dropped.filter(|line| line.contains("spoof")).any(|line| !line.ends_with(" 0")).then_some(())
     });
+    // Nor is it one for a replay, which knows the roles too.
+    wait_for("the drop in the ledger", PATIENCE, || {
+        shell.succeeds("zester reactor history").contains("spoof").then_some(())
+    });
+    let replay = shell.succeeds("zester reactor replay --rules reactor --since 1h --format json");
+    let replay: serde_json::Value = serde_json::from_str(&replay).unwrap();
+    assert_eq!((&replay["dropped"], &replay["different"]), (&1.into(), &0.into()), "{replay}");
     // What was decided, and by which line.
     for (words, code, told) in [
         ("bob web-01 state.apply", 0, "roles.yaml:2:5"),
@@ -107,7 +118,7 @@ const READERS: &str = "readers:
   - allow: [test.ping, cmd.run, schedule.list]
     targets: 'web*'
     direct: true
-  - verbs: [kill, retry, event, audit]
+  - verbs: [kill, retry, event]
 ";
 
 /// Everything that is only looked at is answered in an account without JetStream as it is in that of the masters.

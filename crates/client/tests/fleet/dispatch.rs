@@ -81,6 +81,7 @@ async fn j28_every_question_says_how_long_its_client_still_waits() {
     // They were asked and said nothing: one may have it. That is what is said, and how to find out.
     assert!(matches!(&error, Error::InDoubt { .. }), "{error}");
     assert!(error.to_string().contains(&format!("`zester job show {jid}`")), "{error}");
+    assert!(error.to_string().starts_with("no master answered"), "{error}");
     assert!(began.elapsed() >= limits::PATIENCE);
     let waits = waits.lock().unwrap().clone();
     assert_eq!(waits[0], limits::PATIENCE);

@@ -42,6 +42,19 @@ fn name_at(args: &[ValueOrKwargs], at: usize) -> Option<&str> {
     args.get(at).and_then(|arg| arg.as_str())
 }
 
+/// What the engine says of a filter or a test that it does not know, with its name: it is one of the arguments here.
+fn naming<T>(name: Option<&str>, done: Result<T, Error>) -> Result<T, Error> {
+    done.map_err(|error| match (error.kind(), error.detail(), name) {
+        (ErrorKind::UnknownFilter, None, Some(name)) => {
+            Error::new(ErrorKind::UnknownFilter, format!("filter {name} is unknown"))
+        }
+        (ErrorKind::UnknownTest, None, Some(name)) => {
+            Error::new(ErrorKind::UnknownTest, format!("test {name} is unknown"))
+        }
+        _ => error,
+    })
+}
+
 fn computes_in_test(name: &str) -> bool {
     !ASKS_SORT.contains(&name)
 }
@@ -89,29 +102,30 @@ fn by_name(env: &mut Environment<'static>) {
     env.add_filter("map", |state: &mut State, items: Value, args: Rest<ValueOrKwargs>| {
         let computes = |name: &str| !LEAVES_WHOLE.contains(&name);
         refuse_named("map", &items, None, name_at(&args, 0), computes)?;
-        filters::map(state, items, args)
+        let name = name_at(&args, 0).map(String::from);
+        naming(name.as_deref(), filters::map(state, items, args))
     });
     type Named<'a> = Option<Cow<'a, str>>;
     env.add_filter("select", |state: &mut State, items: Value, test: Named, args: Rest<ValueOrKwargs>| {
         refuse_named("select", &items, None, test.as_deref(), computes_in_test)?;
-        filters::select(state, items, test, args)
+        naming(test.clone().as_deref(), filters::select(state, items, test, args))
     });
     env.add_filter("reject", |state: &mut State, items: Value, test: Named, args: Rest<ValueOrKwargs>| {
         refuse_named("reject", &items, None, test.as_deref(), computes_in_test)?;
-        filters::reject(state, items, test, args)
+        naming(test.clone().as_deref(), filters::reject(state, items, test, args))
     });
     env.add_filter(
         "selectattr",
         |state: &mut State, items: Value, attr: Cow<str>, test: Named, args: Rest<ValueOrKwargs>| {
             refuse_named("selectattr", &items, Some(&attr), test.as_deref(), computes_in_test)?;
-            filters::selectattr(state, items, attr, test, args)
+            naming(test.clone().as_deref(), filters::selectattr(state, items, attr, test, args))
         },
     );
     env.add_filter(
         "rejectattr",
         |state: &mut State, items: Value, attr: Cow<str>, test: Named, args: Rest<ValueOrKwargs>| {
             refuse_named("rejectattr", &items, Some(&attr), test.as_deref(), computes_in_test)?;
-            filters::rejectattr(state, items, attr, test, args)
+            naming(test.clone().as_deref(), filters::rejectattr(state, items, attr, test, args))
         },
     );
 }

@@ -396,6 +396,10 @@ fn other(error: &Failure, detail: &str) -> Diagnostic {
             let diagnostic = Diagnostic::new(Kind::Template, format!("unknown filter `{name}`"));
             diagnostic.maybe_hint(did_you_mean(name, FILTERS.iter().copied().filter(|name| !hidden(name))))
         }
+        ErrorKind::UnknownTest => {
+            let name = detail.split_whitespace().nth(1).unwrap_or(detail);
+            Diagnostic::new(Kind::Template, format!("unknown test `{name}`"))
+        }
         ErrorKind::UnknownMethod => Diagnostic::new(Kind::Template, format!("unknown method: {detail}")),
         ErrorKind::UnknownFunction if detail.starts_with("unknown function") => {
             let (message, hint) = detail.split_once("; ").unwrap_or((detail, ""));

@@ -166,6 +166,9 @@ fn d6_nor_may_the_template_that_assigns_them_ask_for_facts() {
             "{top}: {found:?}"
         );
         assert!(found[0].contains(place), "{top}: {found:?}");
+        // Ids stand in no settings file but the top file.
+        let hint = if place.starts_with("top") { "write the line outside" } else { "assign `db` in top.zy" };
+        assert!(found[0].contains(hint), "{top}: {found:?}");
     }
     for top in [
         "{% if id == opts.id and grains.get('id') != salt['grains.get']('id', 'x') and facts.id is not defined %}\n'*': [db]\n{% endif %}\n",

@@ -382,6 +382,16 @@ fn s10_syntax_errors_point_at_the_tag() {
         "states/dir/t.jinja:1:4: `%` takes two numbers, or a text and its values, not sequence and number",
     );
     fails("{{ 5|uper }}", "states/dir/t.jinja:1:6: unknown filter `uper` [did you mean `upper`?]");
+    fails(
+        "{{ ['x'] | map('uper') | list }}",
+        "states/dir/t.jinja:1:12: unknown filter `uper` [did you mean `upper`?]",
+    );
+    fails("{{ ['x'] | select('nosuch') | list }}", "states/dir/t.jinja:1:12: unknown test `nosuch`");
+    fails(
+        "{{ [{'a': 1}] | rejectattr('a', 'nosuch') | list }}",
+        "states/dir/t.jinja:1:17: unknown test `nosuch`",
+    );
+    fails("{{ 1 is nosuch }}", "states/dir/t.jinja:1:9: unknown test `nosuch`");
     fails("{{ raise('no ' ~ 'way') }}", "states/dir/t.jinja:1:4: no way");
     fails("{{ 1 + }}", "states/dir/t.jinja:1:8: template syntax: unexpected end of variable block");
     fails(

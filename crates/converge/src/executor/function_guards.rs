@@ -135,6 +135,7 @@ mod tests {
             no_wait: true,
             force: false,
             run: None,
+            turns: None,
         };
         let cancel = CancellationToken::new();
         let plan = tokio::task::block_in_place(|| Plan::make(&request, &local_host, &cancel)).unwrap();

@@ -115,6 +115,7 @@ impl Fixture {
             no_wait: false,
             force: false,
             run: None,
+            turns: None,
         }
     }
 

@@ -63,6 +63,8 @@ pub struct Options {
     pub facts: Option<PathBuf>,
     pub data_dir: PathBuf,
     pub concurrency: usize,
+    /// Shared with other peels of this machine, which write in turns (`zester up`).
+    pub turns: Option<PathBuf>,
     /// The environment of this machine where a call names none; none: `base`.
     pub environment: Option<String>,
     /// What it does at its start, once.
@@ -392,6 +394,7 @@ impl Local {
             no_wait: false,
             force: false,
             run: None,
+            turns: self.options.turns.clone(),
         }
     }
 
