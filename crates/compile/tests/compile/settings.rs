@@ -176,3 +176,58 @@ fn d6_nor_may_the_template_that_assigns_them_ask_for_facts() {
         assert!(read.is_ok(), "{top}: {read:?}");
     }
 }
+
+/// Every way to ask for a fact, by the function that answers. Those without a fact's name are called as they stand.
+const ASKING: &[&str] = &[
+    "config.get('os')",
+    "config.get('id', 'x', 'os')",
+    "config.items()",
+    "config.option('os')",
+    "config.option('id')",
+    "facts.filter_by({'Debian': 'x'}, 'os')",
+    "facts.get('os')",
+    "facts.get('id:x')",
+    "facts.get('')",
+    "grains.equals('id', 'web-01')",
+    "grains.equals('os', 'Debian')",
+    "grains.fetch('os')",
+    "grains.filter_by({'id': 'x', 'Debian': 'y'}, 'os')",
+    "grains.get('os')",
+    "grains.get('id', delimiter='d')",
+    "grains.get('id', {}, true)",
+    "grains.has_value('id')",
+    "grains.item('id', 'os')",
+    "grains.item('os')",
+    "grains.items()",
+    "grains.items('id')",
+    "grains.keys('id')",
+    "grains.ls('id')",
+    "match.filter_by({'*': 'x'})",
+    "match.filter_by({'*': 'x'}, 'id')",
+    "test.echo('id')",
+];
+
+#[test]
+#[rule("D-6")]
+fn d6_no_function_asks_for_a_fact_unseen() {
+    let sealed = ("db.zy", "p: !secret x\n");
+    for call in ASKING {
+        let (name, args) = call.split_once('(').unwrap();
+        let (module, function) = name.split_once('.').unwrap();
+        for asked in [format!("salt['{name}']({args}"), format!("salt.{module}.{function}({args}")] {
+            let top = format!("{{% set x = {asked} %}}\n{{% if x is defined %}}\n'*': [db]\n{{% endif %}}\n");
+            let found = assigned(&[sealed, ("top.zy", &top)]).expect_err(&top);
+            assert!(found[0].contains("this line depends on facts"), "{top}: {found:?}");
+        }
+    }
+    for method in ["get('os')", "get('id', delimiter='d')", "filter_by({'*': 'x'}, 'id')"] {
+        let top = format!("{{% if grains.{method} is defined %}}\n'*': [db]\n{{% endif %}}\n");
+        let found = assigned(&[sealed, ("top.zy", &top)]).expect_err(&top);
+        assert!(!found.is_empty(), "{top}: {found:?}");
+    }
+    // A function of theirs that is added has its line above.
+    for name in zester_compile::salt_function_names() {
+        let of_facts = ["config.", "facts.", "grains.", "match."].iter().any(|module| name.starts_with(module));
+        assert!(!of_facts || ASKING.iter().any(|call| call.starts_with(&format!("{name}("))), "{name}");
+    }
+}
