@@ -49,6 +49,7 @@ pub use lint::lint;
 pub use settings::{Settings, SettingsAsk, SettingsFiles, merge, settings};
 pub use template::digest_bytes as digest;
 pub use template::glob::matches as glob_matches;
+pub use template::salt_function_names;
 pub use top::{BASE, Environment, environments};
 
 use serde_json::Value as Json;

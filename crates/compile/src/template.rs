@@ -33,6 +33,7 @@ mod report;
 mod rewrite;
 mod salt_filters;
 mod salt_functions;
+mod sealed;
 mod serve;
 mod statements;
 pub(crate) use statements::decided_ranges;

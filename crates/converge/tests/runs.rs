@@ -348,6 +348,41 @@ async fn s57_what_a_state_above_fills_and_what_others_need_is_not_cleared_away()
 
 #[tokio::test(flavor = "multi_thread")]
 #[rule("S-57")]
+async fn s57_who_fills_a_directory_alone_clears_away_what_is_not_its_own() {
+    let scratch = Scratch::with(
+        "copy:\n  file.recurse: [{path: @T@/copy}, {source: salt://from}, {clean: true}]\n\
+         packed:\n  archive.extracted: [{path: @T@/packed}, {source: salt://packed.tar}, {clean: true}]\n",
+    );
+    for directory in ["states/from/sub", "copy/sub", "packed/top"] {
+        fs::create_dir_all(scratch.path(directory)).unwrap();
+    }
+    for file in ["file", "sub/deep"] {
+        fs::write(scratch.path("states/from").join(file), file).unwrap();
+    }
+    let pack = |name: &str| {
+        let states = scratch.path("states");
+        let tar = Command::new("tar").args(["-cf", "packed.tar", name]).current_dir(states).status();
+        assert!(tar.unwrap().success());
+    };
+    fs::create_dir(scratch.path("states/top")).unwrap();
+    fs::write(scratch.path("states/top/file"), "file").unwrap();
+    pack("top");
+    let strays = ["copy/stray", "copy/sub/stray", "packed/top/stray"];
+    let stray = || strays.iter().for_each(|stray| fs::write(scratch.path(stray), "").unwrap());
+    let left = || strays.iter().filter(|stray| scratch.path(stray).exists()).count();
+    stray();
+    let checked = scratch.run(Mode::Check).await.unwrap();
+    let applied = scratch.run(Mode::Apply).await.unwrap();
+    assert_eq!((checked.changed, applied.changed, applied.failed), (2, 2, 0), "{applied:?}");
+    assert_eq!(left(), 0, "{applied:?}");
+    for stays in ["copy/file", "copy/sub/deep", "packed/top/file"] {
+        assert!(scratch.path(stays).exists(), "{stays}");
+    }
+    assert_eq!(scratch.run(Mode::Apply).await.unwrap().changed, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-57")]
 async fn s57_a_file_behind_links_at_the_end_of_a_path_is_one_file() {
     let scratch = Scratch::with(
         "one:\n  file.managed: [{path: @T@/file}, {content: one}]\n\

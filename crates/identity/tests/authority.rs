@@ -98,6 +98,24 @@ fn i1_the_server_is_told_of_accounts_that_fit_each_other() {
 }
 
 #[test]
+#[rule("I-13")]
+fn i13_who_is_let_in_by_a_template_has_limits_by_it() {
+    let (secrets, fleet, _) = made();
+    let told = fleet.server_jwts(&secrets.operator, NOW).unwrap();
+    let template = |account: &str| {
+        let (_, text) = told.accounts.iter().find(|(key, _)| key == account).unwrap();
+        let claims = Json::Object(jwt::verify(text).unwrap().claims.nats);
+        assert_eq!(claims["signing_keys"].as_array().unwrap().len(), 1, "{claims}");
+        claims["signing_keys"][0]["template"].clone()
+    };
+    for (account, subscriptions) in [(fleet.operators.as_deref().unwrap(), 1_024), (&fleet.peels, 64)] {
+        let template = template(account);
+        assert_eq!(template["subs"], subscriptions, "{template}");
+        assert_eq!(template["payload"], 1024 * 1024, "{template}");
+    }
+}
+
+#[test]
 #[rule("I-15")]
 fn i15_a_rotated_member_has_two_keys_and_the_old_one_ends() {
     let (secrets, mut fleet, mut roster) = made();

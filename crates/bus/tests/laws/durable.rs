@@ -256,6 +256,13 @@ pub async fn what_a_stream_dropped_unread_shows_in_the_numbers(bench: Bench) {
     assert_eq!(numbers(&taken), [(4, 8), (5, 9), (6, 10), (7, 11)]);
     let reached = bus.pending(&reader).await.unwrap().reached;
     assert_eq!(reached, Reached { made, given: 7, sequence: 11 });
+    // Whoever begins with the oldest that is kept missed nothing of what went before it came.
+    let later = DurableReader { name: "later".into(), ..returns() };
+    bus.ensure_reader(&later).await.unwrap();
+    let reached = bus.pending(&later).await.unwrap().reached;
+    assert_eq!((reached.given, reached.sequence), (0, 7));
+    let taken = take_all(&*bus, &later, 4).await;
+    assert_eq!(numbers(&taken), [(1, 8), (2, 9), (3, 10), (4, 11)]);
 }
 
 pub async fn after_its_last_delivery_a_message_never_comes_again(bench: Bench) {

@@ -121,6 +121,34 @@ const READERS: &str = "readers:
   - verbs: [kill, retry, event]
 ";
 
+/// Whoever reads message by message is not told how much there is: nothing is no failure.
+#[test]
+#[rule("I-14")]
+fn i14_an_operator_of_a_fleet_without_jobs_is_told_that_there_are_none() {
+    let mut shell = Shell::new();
+    std::fs::write(shell.path("roles.yaml"), READERS).unwrap();
+    shell.follow(
+        "zester auth init --dir keys --host localhost\n\
+         nats-server -c keys/nats-server.conf &\n\
+         zester auth roles roles.yaml --dir keys --no-push\n\
+         zester auth admin bob --role readers --dir keys\n\
+         export ZESTER_NATS_URL=tls://localhost:4222 ZESTER_CA=keys/tls/ca.pem\n\
+         zester master run --creds keys/creds/master.creds --data-dir master --states states --health 0 &\n\
+         export ZESTER_CREDS=keys/creds/admin.creds\n\
+         zester auth push --dir keys",
+    );
+    let bob = "--creds keys/creds/bob.creds";
+    let of_admin = shell.succeeds("zester job list --format json");
+    let jobs: serde_json::Value = serde_json::from_str(&of_admin).unwrap();
+    assert_eq!(jobs["jobs"], serde_json::json!([]), "{of_admin}");
+    assert_eq!(shell.succeeds(&format!("zester job list --format json {bob}")), of_admin);
+    for unknown in ["2hPx2Kd8VnR7YmWqTz4PLsCfNjA", "2hPx2Kd8"] {
+        let output = shell.run(&format!("zester job show {unknown} {bob}"));
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains(&format!("there is no job `{unknown}`")), "{}", said(&output));
+    }
+}
+
 /// Everything that is only looked at is answered in an account without JetStream as it is in that of the masters.
 #[test]
 #[rule("I-14")]

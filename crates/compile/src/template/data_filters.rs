@@ -3,6 +3,7 @@
 use super::filters::to_json;
 use super::mutable::Map;
 use super::python;
+use super::sealed::open;
 use minijinja::value::{Kwargs, Rest, Serde, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind};
 use serde_json::{Value as Json, json};
@@ -133,6 +134,7 @@ fn entries(env: &mut Environment<'static>) {
 
 fn comparisons(env: &mut Environment<'static>) {
     env.add_filter("compare_dicts", |old: &Value, new: &Value| {
+        open("`compare_dicts`", new)?;
         let (old, new) = (to_json(old)?, to_json(new)?);
         let mut found = serde_json::Map::new();
         let keys = old.as_object().into_iter().chain(new.as_object()).flat_map(|map| map.keys());
@@ -146,6 +148,7 @@ fn comparisons(env: &mut Environment<'static>) {
         Ok::<_, Error>(data(Json::Object(found)))
     });
     env.add_filter("compare_lists", |old: &Value, new: &Value| {
+        open("`compare_lists`", new)?;
         let (old, new) = (to_json(old)?, to_json(new)?);
         let only = |of: &Json, other: &Json| -> Vec<Json> {
             let other = other.as_array().cloned().unwrap_or_default();

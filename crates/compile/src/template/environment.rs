@@ -11,7 +11,9 @@ use super::mutable::Maker;
 use super::origin::{self, Spots};
 use super::rewrite::{NamedFile, Pass, Passed, Rewritten};
 use super::serve::{RenderRequest, Reply};
-use super::{data_filters, filters, formula_filters, imports, methods, python, salt_filters, statements};
+use super::{
+    data_filters, filters, formula_filters, imports, methods, python, salt_filters, sealed, statements,
+};
 use minijinja::machinery::parse;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Object, Rest, Serde, Value, ValueKind, ValueOrKwargs};
@@ -345,6 +347,7 @@ pub fn build(shared: &Arc<Shared>, maker: &Maker, outside: Option<Outside>) -> E
     imports::install(&mut env, shared, maker);
     salt_filters::install(&mut env, &shared.budget, maker);
     data_filters::install(&mut env);
+    sealed::install(&mut env);
     if let Some(outside) = outside {
         globals(&mut env, shared, outside);
     }
@@ -443,10 +446,6 @@ fn own_filters(env: &mut Environment<'static>, shared: &Arc<Shared>, maker: &Mak
     });
     let budget = shared.budget.clone();
     env.add_filter("_cap", move |value: Value| budget.cap(value));
-    env.add_filter("_open", |value: Value, what: &str| match value.as_str() {
-        Some(text) => filters::no_secret(what, text).map(|()| value.clone()),
-        None => Ok(value),
-    });
     for format in ["yaml", "json", "text"] {
         let (maker, budget) = (maker.clone(), shared.budget.clone());
         env.add_filter(format!("_load_{format}"), move |text: String| {
@@ -497,7 +496,7 @@ fn own_functions(env: &mut Environment<'static>, shared: &Arc<Shared>, maker: &M
 }
 
 fn globals(env: &mut Environment<'static>, shared: &Arc<Shared>, outside: Outside) {
-    shared.guarding.store(filters::holds_secret(&outside.settings), Ordering::Relaxed);
+    shared.guarding.store(sealed::holds_secret(&outside.settings), Ordering::Relaxed);
     let asked = shared.clone();
     let world = Arc::new(World {
         facts: Value::from(Serde(outside.facts)),

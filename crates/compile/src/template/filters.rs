@@ -2,13 +2,12 @@
 
 use super::budget::Budget;
 use super::python;
-use super::rewrite::{ASKS_SORT, LEAVES_WHOLE};
+use super::sealed::{open, plain};
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use minijinja::value::{Kwargs, Rest, Value, ValueKind, ValueOrKwargs};
+use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, filters};
 use serde_json::Value as Json;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Widest field or indentation that a format may ask for.
@@ -20,119 +19,8 @@ fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
 }
 
-/// A text that holds no secret: of one that is sealed from the template's eyes nothing can be computed (D-15).
-pub(super) fn no_secret(what: &str, text: &str) -> Result<(), Error> {
-    match zester_model::secret::holds_placeholder(text) {
-        true => {
-            let message = format!(
-                "{what} of a secret: a template can only insert it as a whole, without a filter or a test"
-            );
-            Err(invalid(message))
-        }
-        false => Ok(()),
-    }
-}
-
-pub(super) fn plain(filter: &str, text: String) -> Result<String, Error> {
-    no_secret(&format!("`{filter}`"), &text).map(|()| text)
-}
-
-/// The name of a filter among arguments.
-fn name_at(args: &[ValueOrKwargs], at: usize) -> Option<&str> {
-    args.get(at).and_then(|arg| arg.as_str())
-}
-
-/// What the engine says of a filter or a test that it does not know, with its name: it is one of the arguments here.
-fn naming<T>(name: Option<&str>, done: Result<T, Error>) -> Result<T, Error> {
-    done.map_err(|error| match (error.kind(), error.detail(), name) {
-        (ErrorKind::UnknownFilter, None, Some(name)) => {
-            Error::new(ErrorKind::UnknownFilter, format!("filter {name} is unknown"))
-        }
-        (ErrorKind::UnknownTest, None, Some(name)) => {
-            Error::new(ErrorKind::UnknownTest, format!("test {name} is unknown"))
-        }
-        _ => error,
-    })
-}
-
-fn computes_in_test(name: &str) -> bool {
-    !ASKS_SORT.contains(&name)
-}
-
-/// Refuses a filter or a test by its name where an item, or an attribute of one, is a secret.
-fn refuse_named(
-    filter: &str,
-    items: &Value,
-    attribute: Option<&str>,
-    name: Option<&str>,
-    computes: impl Fn(&str) -> bool,
-) -> Result<(), Error> {
-    let Some(name) = name.filter(|name| computes(name)) else { return Ok(()) };
-    let what = format!("`{filter}` with `{name}`");
-    for item in items.try_iter().into_iter().flatten() {
-        let item = match attribute {
-            // One without it is told by the filter itself.
-            Some(attribute) => {
-                attribute.split('.').try_fold(item, |item, part| item.get_attr(part)).unwrap_or_default()
-            }
-            None => item,
-        };
-        item.as_str().map_or(Ok(()), |text| no_secret(&what, text))?;
-    }
-    Ok(())
-}
-
-/// Whether any text in it stands for a secret.
-pub(super) fn holds_secret(value: &Json) -> bool {
-    let mut rest = vec![value];
-    while let Some(value) = rest.pop() {
-        match value {
-            Json::String(text) if zester_model::secret::holds_placeholder(text) => return true,
-            Json::Array(items) => rest.extend(items),
-            Json::Object(map) => rest.extend(map.values()),
-            _ => {}
-        }
-    }
-    false
-}
-
-/// Filters of the engine that use a filter or a test by its name, or compare items: nothing of it stands in the template for the
-/// source pass to see.
-fn by_name(env: &mut Environment<'static>) {
-    env.add_filter("map", |state: &mut State, items: Value, args: Rest<ValueOrKwargs>| {
-        let computes = |name: &str| !LEAVES_WHOLE.contains(&name);
-        refuse_named("map", &items, None, name_at(&args, 0), computes)?;
-        let name = name_at(&args, 0).map(String::from);
-        naming(name.as_deref(), filters::map(state, items, args))
-    });
-    type Named<'a> = Option<Cow<'a, str>>;
-    env.add_filter("select", |state: &mut State, items: Value, test: Named, args: Rest<ValueOrKwargs>| {
-        refuse_named("select", &items, None, test.as_deref(), computes_in_test)?;
-        naming(test.clone().as_deref(), filters::select(state, items, test, args))
-    });
-    env.add_filter("reject", |state: &mut State, items: Value, test: Named, args: Rest<ValueOrKwargs>| {
-        refuse_named("reject", &items, None, test.as_deref(), computes_in_test)?;
-        naming(test.clone().as_deref(), filters::reject(state, items, test, args))
-    });
-    env.add_filter(
-        "selectattr",
-        |state: &mut State, items: Value, attr: Cow<str>, test: Named, args: Rest<ValueOrKwargs>| {
-            refuse_named("selectattr", &items, Some(&attr), test.as_deref(), computes_in_test)?;
-            naming(test.clone().as_deref(), filters::selectattr(state, items, attr, test, args))
-        },
-    );
-    env.add_filter(
-        "rejectattr",
-        |state: &mut State, items: Value, attr: Cow<str>, test: Named, args: Rest<ValueOrKwargs>| {
-            refuse_named("rejectattr", &items, Some(&attr), test.as_deref(), computes_in_test)?;
-            naming(test.clone().as_deref(), filters::rejectattr(state, items, attr, test, args))
-        },
-    );
-}
-
 /// Puts every filter into the environment.
 pub fn install(env: &mut Environment<'static>, budget: &Arc<Budget>) {
-    by_name(env);
     bounded(env, budget);
     text(env);
     data(env);
@@ -398,26 +286,34 @@ fn sets(env: &mut Environment<'static>) {
     fn list(value: &Value) -> Result<Vec<Value>, Error> {
         value.try_iter()?.checked().collect()
     }
+    /// For what compares items.
+    fn plain_list(filter: &str, value: &Value) -> Result<Vec<Value>, Error> {
+        open(&format!("`{filter}`"), value).and_then(|()| list(value))
+    }
     fn unique(items: Vec<Value>) -> Vec<Value> {
         let mut seen: indexmap::IndexSet<Value> = indexmap::IndexSet::new();
         seen.extend(items);
         seen.into_iter().collect()
     }
     env.add_filter("union", |a: &Value, b: &Value| {
-        let mut items = list(a)?;
-        items.extend(list(b)?);
+        let mut items = plain_list("union", a)?;
+        items.extend(plain_list("union", b)?);
         Ok::<_, Error>(unique(items))
     });
     env.add_filter("intersect", |a: &Value, b: &Value| {
-        let other: std::collections::HashSet<Value> = list(b)?.into_iter().collect();
-        Ok::<_, Error>(unique(list(a)?.into_iter().filter(|item| other.contains(item)).collect()))
+        let other: std::collections::HashSet<Value> = plain_list("intersect", b)?.into_iter().collect();
+        Ok::<_, Error>(unique(
+            plain_list("intersect", a)?.into_iter().filter(|item| other.contains(item)).collect(),
+        ))
     });
     env.add_filter("difference", |a: &Value, b: &Value| {
-        let other: std::collections::HashSet<Value> = list(b)?.into_iter().collect();
-        Ok::<_, Error>(unique(list(a)?.into_iter().filter(|item| !other.contains(item)).collect()))
+        let other: std::collections::HashSet<Value> = plain_list("difference", b)?.into_iter().collect();
+        Ok::<_, Error>(unique(
+            plain_list("difference", a)?.into_iter().filter(|item| !other.contains(item)).collect(),
+        ))
     });
     env.add_filter("symmetric_difference", |a: &Value, b: &Value| {
-        let (left, right) = (list(a)?, list(b)?);
+        let (left, right) = (plain_list("symmetric_difference", a)?, plain_list("symmetric_difference", b)?);
         let sides: Vec<std::collections::HashSet<Value>> =
             [&left, &right].iter().map(|side| side.iter().cloned().collect()).collect();
         let once = |item: &Value| sides.iter().filter(|side| side.contains(item)).count() == 1;

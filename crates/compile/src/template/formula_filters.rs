@@ -1,7 +1,7 @@
 //! Filters that formulas of the field use beside the common ones.
 
 use super::budget::Budget;
-use super::filters::plain;
+use super::sealed::{open, plain};
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind};
 use std::sync::Arc;
@@ -99,6 +99,7 @@ fn lists(env: &mut Environment<'static>, shared: &Arc<Budget>) {
         _ => Value::from(vec![value]),
     });
     env.add_filter("substring_in_list", |text: String, items: Value| {
+        open("`substring_in_list`", &items)?;
         let mut found = false;
         for item in items.try_iter()?.checked() {
             found |= item?.as_str().is_some_and(|item| item.contains(&text));

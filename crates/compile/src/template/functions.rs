@@ -22,6 +22,17 @@ pub type Ask =
 pub const LOG_LEVELS: [&str; 9] =
     ["all", "critical", "debug", "error", "exception", "fatal", "info", "trace", "warning"];
 
+/// Functions that may be asked for the id and no more (D-6): whatever else is called may answer with any fact.
+const ID_ASKED_BY: [&str; 2] = ["facts.get", "grains.get"];
+
+/// The key of `get(key)` and `get(key, default)`: with anything more it may look elsewhere.
+fn only_key(args: &[Value]) -> Option<&Value> {
+    match args {
+        [key] | [key, _] if !args.iter().any(Value::is_kwargs) => Some(key),
+        _ => None,
+    }
+}
+
 /// What templates look up and call.
 pub struct World {
     pub facts: Value,
@@ -89,7 +100,10 @@ pub fn merge_with(under: &Value, over: &Value, lists: bool) -> Value {
 
 impl World {
     pub fn call(&self, state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<Value, Error> {
-        self.asks(args.first());
+        match ID_ASKED_BY.contains(&name) {
+            true => self.asks(only_key(args)),
+            false => self.asks(None),
+        }
         match OWN.iter().find(|(own, _)| *own == name) {
             Some((_, answer)) => answer(self, state, args),
             None if name.starts_with("log.") => self.log(state, name, args),
@@ -97,7 +111,8 @@ impl World {
         }
     }
 
-    /// Notes that a template asks the machine something; its id is what others know it by.
+    /// Notes that a template asks the machine something; its id is what others know it by. `what`: the one fact that is asked
+    /// for, where that is known.
     fn asks(&self, what: Option<&Value>) {
         if let Some(shared) = &self.shared
             && what.and_then(Value::as_str) != Some("id")
@@ -269,7 +284,10 @@ impl Object for Data {
         method: &str,
         args: &[Value],
     ) -> Result<Value, Error> {
-        self.asks(args.first());
+        match method {
+            "get" => self.asks(only_key(args)),
+            _ => self.asks(None),
+        }
         match method {
             "get" => {
                 let (key, default): (Value, Option<Value>) = from_args(args)?;

@@ -1,7 +1,8 @@
 //! Python's methods on texts, lists and maps, bounded where they build something larger than what they are given.
 
 use super::budget::Budget;
-use super::filters::{check_format, join, no_secret, replaced_bytes};
+use super::filters::{check_format, join, replaced_bytes};
+use super::sealed::{self, no_secret};
 use minijinja::value::{Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat::unknown_method_callback;
@@ -23,10 +24,10 @@ pub fn call(
             let text = value.as_str().unwrap_or_default();
             if !AROUND.contains(&method) {
                 no_secret(&format!("`{method}`"), text)?;
-                if method != "replace" {
-                    let mut texts = args.iter().filter_map(Value::as_str);
-                    texts.try_for_each(|text| no_secret(&format!("`{method}`"), text))?;
-                }
+                // One may be put in as a whole, in the place of another text.
+                let looked_at = if method == "replace" { 1 } else { args.len() };
+                let mut looked_at = args.iter().take(looked_at);
+                looked_at.try_for_each(|arg| sealed::open(&format!("`{method}`"), arg))?;
             }
             if let Some(answer) = on_text(text, method, args, budget)? {
                 return Ok(answer);
@@ -42,10 +43,15 @@ pub fn call(
         }
         (ValueKind::Seq, "index") => {
             let (wanted,): (Value,) = from_args(args)?;
+            sealed::sought("`index`", &wanted, value)?;
             let at = value.try_iter()?.position(|item| item == wanted);
             let missing =
                 || Error::new(ErrorKind::InvalidOperation, "index: the list does not hold that value");
             return at.map(Value::from).ok_or_else(missing);
+        }
+        (ValueKind::Seq, "count") => {
+            let (wanted,): (Value,) = from_args(args)?;
+            sealed::sought("`count`", &wanted, value)?;
         }
         (
             ValueKind::Seq | ValueKind::Map,

@@ -5,6 +5,7 @@
 //! them can run out of stack.
 
 use super::budget::{Budget, ITEM_BYTES};
+use super::sealed;
 use indexmap::IndexMap;
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
@@ -245,6 +246,7 @@ impl List {
                 let reverse = options.get::<Option<bool>>("reverse")?.unwrap_or(false);
                 options.assert_all_used()?;
                 let mut sorted = open(&self.items).clone();
+                sorted.iter().try_for_each(|item| sealed::open("`sort`", item))?;
                 sorted.sort();
                 if reverse {
                     sorted.reverse();
@@ -255,6 +257,7 @@ impl List {
             "index" => {
                 let (value,): (Value,) = from_args(args)?;
                 let items = open(&self.items).clone();
+                items.iter().try_for_each(|item| sealed::compared("`index`", &value, item))?;
                 let at = items.iter().position(|item| *item == value);
                 at.map(Value::from).ok_or_else(|| failed("index: the list does not hold that value"))
             }
@@ -325,7 +328,9 @@ impl Object for List {
             }
             "remove" => {
                 let (value,): (Value,) = from_args(args)?;
-                let found = open(&self.items).iter().cloned().enumerate().find(|(_, item)| *item == value);
+                let items = open(&self.items).clone();
+                items.iter().try_for_each(|item| sealed::compared("`remove`", &value, item))?;
+                let found = items.into_iter().enumerate().find(|(_, item)| *item == value);
                 let (at, _) = found.ok_or_else(|| failed("remove: the list does not hold that value"))?;
                 open(&self.items).remove(at);
                 Ok(Value::from(()))

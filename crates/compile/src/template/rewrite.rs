@@ -15,7 +15,8 @@
 //! - Plain text inside captures is counted by `_count`, because no writer of ours sees it.
 
 use super::origin::Spots;
-use minijinja::machinery::ast::{self, BinOpKind, CallArg, Expr, Stmt};
+use super::sealed::{ASKS_SORT, Reach};
+use minijinja::machinery::ast::{self, BinOpKind, CallArg, CompareOpKind, Expr, Stmt};
 use std::ops::Range;
 
 /// Calls of methods that change a list or a map.
@@ -115,44 +116,6 @@ const COUNT_FROM_BYTES: usize = 16;
 /// Filters whose output is a value written down.
 const ENCODERS: [&str; 6] = ["tojson", "json", "yaml", "yaml_encode", "yaml_dquote", "yaml_squote"];
 
-/// Filters that leave a text whole, so that it may be a secret.
-pub(super) const LEAVES_WHOLE: &[&str] = &[
-    "d",
-    "default",
-    "format",
-    "join",
-    "json",
-    "safe",
-    "string",
-    "strip",
-    "tojson",
-    "trim",
-    "yaml",
-    "yaml_dquote",
-    "yaml_encode",
-    "yaml_squote",
-    "is_list",
-    "is_iter",
-];
-/// Tests that ask what sort of value it is, and not what it says.
-pub(super) const ASKS_SORT: &[&str] = &[
-    "boolean",
-    "callable",
-    "defined",
-    "false",
-    "float",
-    "integer",
-    "iterable",
-    "list",
-    "mapping",
-    "none",
-    "number",
-    "safe",
-    "sequence",
-    "string",
-    "true",
-    "undefined",
-];
 /// How a comparison begins, and what it is called.
 const OPERATORS: &[&str] = &["==", "!=", "<", ">", "in", "not"];
 const COMPARISON: &str = "a comparison";
@@ -168,6 +131,11 @@ pub struct NamedFile {
     pub data: bool,
     /// It may be missing.
     pub optional: bool,
+}
+
+/// The filter that lets a value through which holds no secret.
+fn open_call(what: &str, reach: Reach) -> String {
+    format!("_open(\"{what}\", \"{}\")", reach.word())
 }
 
 /// What came of a pass.
@@ -508,34 +476,43 @@ impl<'s> Pass<'s> {
         self.edits.replace(tail.start + closing..tail.start + closing + 1, ")");
     }
 
-    /// One value compared with others, each with the one before it.
-    fn compared<'e>(&mut self, first: &'e Expr<'e>, others: impl Iterator<Item = &'e Expr<'e>>) {
+    /// One value compared with others, each with the one before it. `true`: the one before is looked for in it.
+    fn compared<'e>(&mut self, first: &'e Expr<'e>, others: impl Iterator<Item = (bool, &'e Expr<'e>)>) {
         self.expr(first);
-        let mut before = first.span().end_offset as usize;
-        for other in others {
+        let (mut left, mut before) = (first.as_const(), first.span().end_offset as usize);
+        for (sought, other) in others {
+            let right = other.as_const();
+            let (of_left, of_right) = match sought {
+                true if Reach::against(left.as_ref()) == Reach::Itself => {
+                    (Reach::into_constant(right.as_ref()), Reach::Items)
+                }
+                true => (Reach::into_constant(right.as_ref()), Reach::Keys),
+                false => (Reach::against(right.as_ref()), Reach::against(left.as_ref())),
+            };
             let begin = leftmost(other).unwrap_or(other.span().start_offset as usize);
-            self.guard_before(before..begin, OPERATORS, COMPARISON);
+            self.guard_before(before..begin, OPERATORS, COMPARISON, of_left);
             self.expr(other);
             before = other.span().end_offset as usize;
-            self.guard(before, COMPARISON, before..before);
+            self.guard(before, COMPARISON, of_right, before..before);
+            left = right;
         }
     }
 
     /// Guards the value that stands before the first of these words in a gap between two expressions.
-    fn guard_before(&mut self, gap: Range<usize>, words: &[&str], what: &str) {
+    fn guard_before(&mut self, gap: Range<usize>, words: &[&str], what: &str, reach: Reach) {
         let text = self.source.get(gap.clone()).unwrap_or("");
         // Parentheses that close the value stand in the gap as well.
         let tail = text.trim_start_matches(|letter: char| letter.is_ascii_whitespace() || letter == ')');
         if words.iter().any(|word| tail.starts_with(word)) {
             let at = gap.start + text.len() - tail.len();
-            self.guard(at, what, at..at);
+            self.guard(at, what, reach, at..at);
         }
     }
 
     /// Guards the value that ends here.
-    fn guard(&mut self, at: usize, what: &str, stands_for: Range<usize>) {
+    fn guard(&mut self, at: usize, what: &str, reach: Reach, stands_for: Range<usize>) {
         if self.guarding {
-            self.edits.insert_for(at, format!("|_open(\"{what}\")"), stands_for);
+            self.edits.insert_for(at, format!("|{}", open_call(what, reach)), stands_for);
         }
     }
 
@@ -611,13 +588,19 @@ impl<'s> Pass<'s> {
                 | BinOpKind::Lte
                 | BinOpKind::Gt
                 | BinOpKind::Gte
-                | BinOpKind::In => self.compared(&node.left, std::iter::once(&node.right)),
+                | BinOpKind::In => {
+                    let sought = matches!(node.op, BinOpKind::In);
+                    self.compared(&node.left, std::iter::once((sought, &node.right)));
+                }
                 _ => {
                     self.expr(&node.left);
                     self.expr(&node.right);
                 }
             },
-            Expr::Compare(node) => self.compared(&node.expr, node.ops.iter().map(|op| &op.expr)),
+            Expr::Compare(node) => {
+                let sought = |op: &CompareOpKind| matches!(op, CompareOpKind::In | CompareOpKind::NotIn);
+                self.compared(&node.expr, node.ops.iter().map(|op| (sought(&op.op), &op.expr)));
+            }
             Expr::IfExpr(node) => {
                 self.expr(&node.true_expr);
                 self.expr(&node.test_expr);
@@ -626,17 +609,18 @@ impl<'s> Pass<'s> {
             Expr::Filter(node) => {
                 node.expr.iter().for_each(|expr| self.expr(expr));
                 let what = format!("`{}`", node.name);
-                match &node.expr {
-                    _ if LEAVES_WHOLE.contains(&node.name) => {}
-                    Some(inner) => {
+                match (&node.expr, Reach::of_filter(node.name)) {
+                    (_, None) => {}
+                    (Some(inner), Some(reach)) => {
                         let gap = inner.span().end_offset as usize..range.end;
-                        self.guard_before(gap, &["|"], &what);
+                        self.guard_before(gap, &["|"], &what, reach);
                     }
                     // The first one of a block, which begins with its name.
-                    None if self.guarding => {
-                        self.edits.insert_for(range.start, format!("_open(\"{what}\")|"), range.clone());
+                    (None, Some(reach)) if self.guarding => {
+                        let guard = format!("{}|", open_call(&what, reach));
+                        self.edits.insert_for(range.start, guard, range.clone());
                     }
-                    None => {}
+                    (None, _) => {}
                 }
                 self.args(&node.args);
                 self.edits.insert_for(range.end, "|_cap", range);
@@ -645,7 +629,8 @@ impl<'s> Pass<'s> {
                 self.expr(&node.expr);
                 if !ASKS_SORT.contains(&node.name) {
                     let gap = node.expr.span().end_offset as usize..range.end;
-                    self.guard_before(gap, &["is"], &format!("the test `{}`", node.name));
+                    // What is compared is looked at by the test.
+                    self.guard_before(gap, &["is"], &format!("the test `{}`", node.name), Reach::Itself);
                 }
                 self.args(&node.args);
             }

@@ -2,9 +2,10 @@
 //! own keyword arguments.
 
 use super::budget::Budget;
-use super::filters::{dump_json, no_secret, plain, replaced_bytes, sorted};
+use super::filters::{dump_json, replaced_bytes, sorted};
 use super::mutable::Maker;
 use super::python;
+use super::sealed::{no_secret, open, plain};
 use crate::yaml::python_emit;
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State};
@@ -191,6 +192,7 @@ fn texts(env: &mut Environment<'static>, shared: &Arc<Budget>) {
                 named.get::<Option<usize>>("count")?.or_else(|| positional.first().and_then(Value::as_usize));
             named.assert_all_used()?;
             let text = plain("replace", python::text(text))?;
+            no_secret("`replace`", &old)?;
             budget.bytes(replaced_bytes(&text, &old, &new))?;
             Ok::<_, Error>(match count {
                 Some(count) => text.replacen(&old, &new, count),
@@ -204,7 +206,7 @@ fn texts(env: &mut Environment<'static>, shared: &Arc<Budget>) {
         move |text: String, wanted: String, new: String, positional: Rest<Value>, named: Kwargs| {
             let expression = pattern(&wanted, &named, &positional)?;
             named.assert_all_used()?;
-            no_secret("`regex_replace`", &text)?;
+            [&text, &wanted].into_iter().try_for_each(|text| no_secret("`regex_replace`", text))?;
             let new = super::filters::python_replacement(&new);
             budget.bytes(expression.find_iter(&text).count().saturating_mul(new.len()))?;
             Ok::<_, Error>(expression.replace_all(&text, new.as_str()).into_owned())
@@ -212,6 +214,7 @@ fn texts(env: &mut Environment<'static>, shared: &Arc<Budget>) {
     );
     for name in ["regex_search", "regex_match"] {
         env.add_filter(name, move |text: String, wanted: String, positional: Rest<Value>, named: Kwargs| {
+            no_secret(&format!("`{name}`"), &wanted)?;
             let wanted = if name == "regex_match" { format!("^(?:{wanted})") } else { wanted };
             let expression = pattern(&wanted, &named, &positional)?;
             named.assert_all_used()?;
@@ -286,6 +289,7 @@ fn choices(env: &mut Environment<'static>) {
     env.add_filter("check_whitelist_blacklist", |value: String, args: Kwargs| {
         let list = |name: &str| -> Result<Option<Vec<String>>, Error> {
             let given = args.get::<Option<Value>>(name)?.filter(Value::is_true);
+            given.iter().try_for_each(|given| open("`check_whitelist_blacklist`", given))?;
             Ok(given.map(|given| match given.as_str() {
                 Some(text) => text.split(',').map(|part| part.trim().to_string()).collect(),
                 None => given.try_iter().into_iter().flatten().map(|item| python::text(&item)).collect(),
@@ -305,11 +309,11 @@ fn choices(env: &mut Environment<'static>) {
         Ok::<_, Error>(super::functions::walk(value, &path).or(default).unwrap_or_else(|| Value::from(())))
     });
     env.add_test("match", |text: String, wanted: String, positional: Rest<Value>, named: Kwargs| {
+        no_secret("the test `match`", &wanted)?;
         let found = pattern(&format!("^(?:{wanted})"), &named, &positional)?;
         named.assert_all_used()?;
         Ok::<_, Error>(found.is_match(&text))
     });
-    env.add_test("equalto", |left: &Value, right: &Value| left == right);
 }
 
 /// An address, with the length of its network where one is given.

@@ -2,7 +2,9 @@
 
 use crate::fixture::*;
 use serde_json::{Value as Json, json};
-use zester_compile::{Inputs, SettingsAsk, SettingsFiles, settings};
+use zester_compile::{
+    CallError, Functions, Inputs, PythonCall, PythonFile, SettingsAsk, SettingsFiles, settings,
+};
 use zester_model::merge::Merge;
 use zester_rule::rule;
 
@@ -157,6 +159,12 @@ fn d6_nor_may_the_template_that_assigns_them_ask_for_facts() {
         ("{% if salt['grains.get']('os') != 'none' %}\n'w*': [db]\n{% endif %}\n", "top.zy:2:8"),
         ("'{{ 'w*' if facts.get('os') else '*' }}': [db]\n", "top.zy:1:"),
         ("'web*':\n  - web\n{% if facts.os == 'none' %}\n'db*':\n{% endif %}\n  - db\n", "top.zy:6:5"),
+        ("{% for name in grains if name == 'os' %}\n'*': [db]\n{% endfor %}\n", "top.zy:2:7"),
+        ("{% if facts|length > 1 %}\n'*': [db]\n{% endif %}\n", "top.zy:2:7"),
+        ("{% if grains %}\n'*': [db]\n{% endif %}\n", "top.zy:2:7"),
+        ("{% if 'Debian' in grains|tojson %}\n'*': [db]\n{% endif %}\n", "top.zy:2:7"),
+        ("{% if 'Debian' in '' ~ facts %}\n'*': [db]\n{% endif %}\n", "top.zy:2:7"),
+        ("{% if grains.items()|list %}\n'*': [db]\n{% endif %}\n", "top.zy:2:7"),
         ("'*': [more]\n", "more.zy:2:11"),
     ];
     for (top, place) in cases {
@@ -210,4 +218,100 @@ fn d6_a_block_ends_where_the_engine_ends_it() {
         let read = assigned(&[sealed, ("web.zy", "x: 1\n"), ("top.zy", &outside)]);
         assert!(read.is_ok(), "{outside}: {read:?}");
     }
+}
+
+/// Every way to ask for a fact, by the function that answers. Those without a fact's name are called as they stand.
+const ASKING: &[&str] = &[
+    "config.get('os')",
+    "config.get('id', 'x', 'os')",
+    "config.items()",
+    "config.option('os')",
+    "config.option('id')",
+    "facts.filter_by({'Debian': 'x'}, 'os')",
+    "facts.get('os')",
+    "facts.get('id:x')",
+    "facts.get('')",
+    "grains.equals('id', 'web-01')",
+    "grains.equals('os', 'Debian')",
+    "grains.fetch('os')",
+    "grains.filter_by({'id': 'x', 'Debian': 'y'}, 'os')",
+    "grains.get('os')",
+    "grains.get('id', delimiter='d')",
+    "grains.get('id', {}, true)",
+    "grains.has_value('id')",
+    "grains.item('id', 'os')",
+    "grains.item('os')",
+    "grains.items()",
+    "grains.items('id')",
+    "grains.keys('id')",
+    "grains.ls('id')",
+    "match.filter_by({'*': 'x'})",
+    "match.filter_by({'*': 'x'}, 'id')",
+    "test.echo('id')",
+];
+
+#[test]
+#[rule("D-6")]
+fn d6_no_function_asks_for_a_fact_unseen() {
+    let sealed = ("db.zy", "p: !secret x\n");
+    for call in ASKING {
+        let (name, args) = call.split_once('(').unwrap();
+        let (module, function) = name.split_once('.').unwrap();
+        for asked in [format!("salt['{name}']({args}"), format!("salt.{module}.{function}({args}")] {
+            let top = format!("{{% set x = {asked} %}}\n{{% if x is defined %}}\n'*': [db]\n{{% endif %}}\n");
+            let found = assigned(&[sealed, ("top.zy", &top)]).expect_err(&top);
+            assert!(found[0].contains("this line depends on facts"), "{top}: {found:?}");
+        }
+    }
+    for method in ["get('os')", "get('id', delimiter='d')", "filter_by({'*': 'x'}, 'id')"] {
+        let top = format!("{{% if grains.{method} is defined %}}\n'*': [db]\n{{% endif %}}\n");
+        let found = assigned(&[sealed, ("top.zy", &top)]).expect_err(&top);
+        assert!(!found.is_empty(), "{top}: {found:?}");
+    }
+    // A function of theirs that is added has its line above.
+    for name in zester_compile::salt_function_names() {
+        let of_facts =
+            ["config.", "facts.", "grains.", "match."].iter().any(|module| name.starts_with(module));
+        assert!(!of_facts || ASKING.iter().any(|call| call.starts_with(&format!("{name}("))), "{name}");
+    }
+}
+
+/// A machine that runs programs.
+struct Programs;
+
+impl Functions for Programs {
+    fn call(&self, _: &str, _: Vec<Json>, _: serde_json::Map<String, Json>) -> Result<Json, CallError> {
+        Err("nothing is called here".to_string().into())
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn python(&self, program: &PythonFile<'_>, _: PythonCall<'_>) -> Result<Json, CallError> {
+        match program.facts["os"] == "Debian" {
+            true => Ok(json!({"*": ["db"]})),
+            false => Ok(json!({})),
+        }
+    }
+}
+
+#[test]
+#[rule("D-6")]
+fn d6_nor_may_a_program_assign_them() {
+    let ask = SettingsAsk { files: SettingsFiles::Assigned, over: Vec::new(), merge: Merge::Smart };
+    let tree = |db: &str| files(&[("top.sls", "#!py\ndef run(): return {'*': ['db']}\n"), ("db.zy", db)]);
+    let read = |tree: &Files| {
+        with_inputs(tree, |inputs| {
+            let inputs =
+                Inputs { tree_name: "settings", settings: &json!({}), functions: &Programs, ..*inputs };
+            settings(&inputs, &ask).map(|settings| settings.root.to_json()).map_err(|(sources, found)| {
+                found.iter().map(|problem| text_in(&sources, problem)).collect::<Vec<_>>()
+            })
+        })
+    };
+    assert_eq!(read(&tree("p: 1\n")), Ok(json!({"p": 1})));
+    let found = read(&tree("p: !secret x\n")).unwrap_err();
+    assert!(found[0].contains("`db.zy` holds a secret, and this line depends on facts"), "{found:?}");
+    assert!(found[0].contains("top.sls:1:1"), "{found:?}");
 }
